@@ -118,7 +118,7 @@ def page(text: str, matter: Optimisation) -> str:
     title, _, rest = text.partition("\n\n")
     first, _, below = rest.partition("\n\n")
     rest = below if first.endswith(_MARK) else rest
-    return f"{title}\n\n{' '.join(parts)} Acts on: {matter.reaches}. {_MARK}\n\n{rest}"
+    return f"{title}\n\n{' '.join(parts)} Acts on: {matter.acts_on}. {_MARK}\n\n{rest}"
 
 
 def _asked(declared: Property) -> str:

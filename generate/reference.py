@@ -174,7 +174,7 @@ def _optimisations() -> str:
         asked = ", ".join(f"`{said.name or optimisation.name}`" for said in optimisation.properties)
         first = _first(_one_line(paragraphs[2]))
         rows.append(
-            (f"[{optimisation.name}](../../modak_ansible/{optimisation.page()})", first, asked, optimisation.reaches)
+            (f"[{optimisation.name}](../../modak_ansible/{optimisation.page()})", first, asked, optimisation.acts_on)
         )
     said = (
         "The options that a plan considers. Each has a page on what it changes, where it applies, what it does to "

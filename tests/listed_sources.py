@@ -7,7 +7,7 @@ from contextlib import contextmanager, nullcontext
 
 from modak_ansible.errors import NotReached
 from modak_ansible.sources import kind_of
-from modak_ansible.sources.reader import Said, read_dataset
+from modak_ansible.sources.reader import DatasetDescription, read_dataset
 from modak_ansible.target.datasets.fetch import fetch_all
 
 
@@ -53,7 +53,7 @@ class Sources:
     @staticmethod
     def read(text, **said):
         refused = []
-        said = Said(**{"name": "mine", "source": (text,), **said})
+        said = DatasetDescription(**{"name": "mine", "source": (text,), **said})
         dataset = read_dataset(said, None, lambda name, number, problem: refused.append((name, number, problem)))
         return dataset, refused
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from modak_ansible.deployment.searches.kept import searches_of
+from modak_ansible.deployment.searches.search_store import searches_of
 from modak_ansible.errors import ModakError, UsageError, nearest
 from modak_ansible.model.quantities import some_of
 from modak_ansible.store.deployment import DeploymentStore

@@ -12,7 +12,7 @@ from modak_ansible.deployment.fetching import fetch_results
 from modak_ansible.errors import ModakError, TargetUnreachable, UsageError
 from modak_ansible.reading.blueprint.forms.text_rules import pattern_problem
 from modak_ansible.store.deployment import DeploymentStore, ResultFile
-from modak_ansible.store.forecasts import told_of
+from modak_ansible.store.forecasts import forecasts_of
 from modak_ansible.store.project import COPIED
 from modak_ansible.store.record import EnergyNote, Record
 from modak_ansible.target.core.files import sha256_of
@@ -100,7 +100,7 @@ def _results(store: DeploymentStore, to: Path | None) -> Results:
         unnamed=tuple(record.get("unnamed_outputs") or ()),
         left=left if (left := record.get("left")) and left["count"] else None,
         energy=record.get("energy"),
-        starts=tuple(each.words for each in told_of(record) if each.was_wrong),
+        starts=tuple(each.words for each in forecasts_of(record) if each.was_wrong),
         is_gone=is_gone,
     )
 

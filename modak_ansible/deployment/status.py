@@ -6,11 +6,11 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Required, TypedDict
 
-from modak_ansible.deployment.searches.kept import search_of
+from modak_ansible.deployment.searches.search_store import search_of
 from modak_ansible.model.quantities import three_digits
 from modak_ansible.model.target import costs_until
 from modak_ansible.store.deployments import natural
-from modak_ansible.store.forecasts import WAITING, Told, noted, told_of
+from modak_ansible.store.forecasts import WAITING, RunForecast, forecasts_of, noted
 from modak_ansible.store.machines import cost_so_far, hosts_of
 from modak_ansible.store.record import NOT_RUN, latest, mapping, run_of, trains
 from modak_ansible.target.jobs.situation import LIVING, PENDING, UNKNOWN
@@ -19,7 +19,7 @@ from modak_ansible.transport.ssh import Way
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from modak_ansible.deployment.searches.kept import SearchState
+    from modak_ansible.deployment.searches.search_store import SearchState
     from modak_ansible.stages.jobs.query import QueriedJob
     from modak_ansible.store.deployment import DeploymentStore
     from modak_ansible.store.record import JobNote, RecordData
@@ -205,12 +205,12 @@ def _machine(entry: Entry) -> str:
     return f"{names} {cost}{more}{costs_until(there[0]['provider'])}"
 
 
-def starts_of(entry: Entry) -> list[Told]:
+def starts_of(entry: Entry) -> list[RunForecast]:
     """When the job was expected to begin, and when it did."""
     record, job = entry.known.record, _job(entry)
     forecast = entry.answer["forecast"] if entry.answer else None
     forecasts = noted(record, job, WAITING, forecast, entry.known.plan) if forecast else None
-    return told_of({**record, "job": job, "forecasts": forecasts or record.get("forecasts") or []})
+    return forecasts_of({**record, "job": job, "forecasts": forecasts or record.get("forecasts") or []})
 
 
 def _job(entry: Entry) -> JobNote:

@@ -18,7 +18,7 @@ from modak_ansible.model.quantities import format_seconds
 from modak_ansible.schedulers.cluster import ClusterFacts
 from modak_ansible.schedulers.known import SCHEDULERS
 from modak_ansible.store.deployments import glance
-from modak_ansible.store.forecasts import accuracy_of, machine_of, told_of, words_of_start
+from modak_ansible.store.forecasts import accuracy_of, forecasts_of, machine_of, words_of_start
 from modak_ansible.target.core.probe import why_not_there
 from modak_ansible.target.survey.survey import SurveyFacts
 
@@ -127,7 +127,7 @@ def _start(aim: Aim, facts: SurveyFacts) -> Iterator[Finding]:
     """When a job would begin, and how far the last forecasts of that held."""
     expected = facts["forecast"]
     if expected and aim.plan:
-        forecasts = [forecast for store in glance(aim.state) for forecast in told_of(store.record)]
+        forecasts = [forecast for store in glance(aim.state) for forecast in forecasts_of(store.record)]
         words = accuracy_of(forecasts, machine_of(aim.plan), aim.target.name)
         yield ok(
             "start", f"{aim.plan['training']} would begin {words_of_start(expected)}{f' ({words})' if words else ''}"

@@ -26,7 +26,7 @@ from modak_ansible.model.scaled import Scaled
 from modak_ansible.model.target import Partition
 from modak_ansible.optimisations.properties import Property
 
-Reaches = Literal["image", "environment", "job", "code"]
+ActsOn = Literal["image", "environment", "job", "code"]
 
 
 class Option(NamedTuple):
@@ -226,7 +226,7 @@ class Optimisation(ABC):
     is_switch: ClassVar[bool] = True
     after: ClassVar[tuple[str, ...]] = ()  # the names of the optimisations whose outcome it reads
     about: ClassVar[str] = ""  # the field that users ask for it by; empty for the one of its name below optimisation
-    reaches: ClassVar[Reaches]  # by what it acts on the training
+    acts_on: ClassVar[ActsOn]  # by what it acts on the training
 
     @classmethod
     def is_stock(cls, framework: str, value: str) -> bool:
@@ -270,7 +270,7 @@ class Optimisation(ABC):
         """What is taken whatever the records say, for safety's sake; None leaves it to the records."""
         return None
 
-    def instead(self, draft: Draft) -> tuple[Option, ...]:  # noqa: ARG002
+    def alternatives(self, draft: Draft) -> tuple[Option, ...]:  # noqa: ARG002
         """What may be taken in place of the default where records of the very work tell that it is faster, as those of
         a tuning, which tries it."""
         return ()
@@ -279,7 +279,7 @@ class Optimisation(ABC):
         """Where it is told what it changes and where that was measured."""
         return self.page()
 
-    def otherwise(self, draft: Draft, value: str) -> Question | None:  # noqa: ARG002
+    def counterfactual(self, draft: Draft, value: str) -> Question | None:  # noqa: ARG002
         """What the performance model is asked of an option that cannot be taken; None: it would tell nothing of it."""
         return None
 

@@ -86,7 +86,7 @@ class CodeOptimisation(Optimisation):
     """A matter of the script's own code."""
 
     after: ClassVar[tuple[str, ...]] = ("image",)
-    reaches = "code"
+    acts_on = "code"
     # the frameworks in whose scripts the runtime can do it without any line; TensorFlow's in its Keras
     hook_frameworks: ClassVar[tuple[str, ...]] = ()
     # those in whose scripts it can do it with the line that calls prepare

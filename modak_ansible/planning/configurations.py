@@ -135,7 +135,7 @@ class Configurations:
         def pick(optimisation: Optimisation, found: _Open) -> str:
             if found.problem:
                 raise found.problem
-            is_kept = found.fixed and (found.is_optional or optimisation.reaches != "code")
+            is_kept = found.fixed and (found.is_optional or optimisation.acts_on != "code")
             return found.fixed if is_kept else found.options[0].value
 
         return self._configuration(build, pick)
@@ -178,7 +178,7 @@ class Configurations:
             options = optimisation.options(draft)
             requested, problem = self._requested(optimisation, draft, options)
             default = optimisation.default(draft) if options else None
-            instead = optimisation.instead(draft) if default and not requested else ()
+            instead = optimisation.alternatives(draft) if default and not requested else ()
             self._open[key] = _Open(
                 options, requested or (default.value if default else ""), problem, instead, bool(requested)
             )
@@ -207,7 +207,7 @@ class Configurations:
 def _concerns(optimisation: Optimisation, start: Draft) -> bool:
     """Whether there is anything to say of it: nothing acts in the code of a program that is no training."""
     return (
-        optimisation.reaches != "code" or start.request.application.is_training or bool(optimisation.requested(start))
+        optimisation.acts_on != "code" or start.request.application.is_training or bool(optimisation.requested(start))
     )
 
 

@@ -61,7 +61,7 @@ class Teller:
             reason=self._reason(optimisation, taken),
             numerics=taken.numerics,
             stock=options[0].value,
-            reaches=optimisation.reaches,
+            reaches=optimisation.acts_on,
             speed=rounded(known.ratio) if known else None,
             records=known.records if known else 0,
             evidence=optimisation.evidence(best.draft),
@@ -95,7 +95,7 @@ class Teller:
         if not option.why_not:
             changed = self._with(optimisation, option.value)
             return self._weighing.gain(self._best, changed) if changed else _ALONE
-        asked, model = optimisation.otherwise(self._best.draft, option.value), self._weighing.model
+        asked, model = optimisation.counterfactual(self._best.draft, option.value), self._weighing.model
         return model.gain(self._best.question, asked) if model and asked else None
 
     def _why_rejected(self, optimisation: Optimisation, option: Option, gain: Gain | None) -> str:

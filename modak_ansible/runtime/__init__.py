@@ -25,13 +25,13 @@ def runtime_files(*, tuner: bool = False, notebook: bool = False) -> tuple[Sourc
         tuner: whether those are among them that try candidates in the job.
         notebook: whether that is which has JupyterLab listen there.
     """
-    left = {name for name, is_there in ((TUNER, tuner), (NOTEBOOK, notebook)) if not is_there}
-    found = [path for path in sorted(FILES.rglob("*.py")) if not left & {path.parent.name, path.stem}]
+    excluded = {name for name, is_there in ((TUNER, tuner), (NOTEBOOK, notebook)) if not is_there}
+    paths = [path for path in sorted(FILES.rglob("*.py")) if not excluded & {path.parent.name, path.stem}]
     return tuple(
         SourceFile(
             path=path.relative_to(FILES).as_posix(),
             size=path.stat().st_size,
             sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
         )
-        for path in found
+        for path in paths
     )

@@ -22,7 +22,7 @@ _OURS = ("code", "state", "runtime", "checkpoints", "attempts", "build", "data-v
 _OUR_ENDINGS = (".log", ".json", ".sh", ".jsonl")
 
 
-class Said(NamedTuple):
+class DatasetDescription(NamedTuple):
     """What a user says of a dataset: the properties of modak_ansible/model/dataset.py."""
 
     name: str
@@ -37,7 +37,7 @@ class Said(NamedTuple):
     pack: Literal["auto", "squashfs", "shards", "none"] = "auto"
 
 
-def read_dataset(said: Said, folder: Path, refuse: Refuse) -> Dataset | None:
+def read_dataset(description: DatasetDescription, folder: Path, refuse: Refuse) -> Dataset | None:
     """The dataset, or None where something was refused.
 
     Args:
@@ -49,57 +49,59 @@ def read_dataset(said: Said, folder: Path, refuse: Refuse) -> Dataset | None:
         refused.append(name)
         refuse(name, number, problem)
 
-    catalogued = load_catalogue().datasets.get(said.name)
-    form = said.format or (catalogued.format if catalogued else "")
-    given_fields = [name for name in _WHERE if getattr(said, name)]
+    catalogued = load_catalogue().datasets.get(description.name)
+    form = description.format or (catalogued.format if catalogued else "")
+    given_fields = [name for name in _WHERE if getattr(description, name)]
     if len(given_fields) > 1:
         reason = f"{given_fields[1]} and {given_fields[0]} both say where the data is"
         reject(given_fields[1], None, SourceProblem(reason, "leave one of them out", "contradiction"))
     if not given_fields and catalogued is None:
         hint = "source: [ a file, folder, glob, archive or address ], urls or on_target"
         reject("source", None, SourceProblem("nothing says where the data is", hint))
-    if problem := mount_problem(said.mount_as):
+    if problem := mount_problem(description.mount_as):
         hint = "a path such as data/MNIST/raw, relative to the script's folder"
         reject("mount_as", None, SourceProblem(problem, hint, "unsafe-value"))
     if refused:
         return None
-    sources = _sources(said, form, folder, reject)
+    sources = _sources(description, form, folder, reject)
     if refused:
         return None
     first = sources[0]
     kind = kind_of(first)
     names = kind.names(first, folder)
     form = form or format_of(names)
-    if said.pack == "shards" and (why_not := _why_no_shards(first, form, names)):
+    if description.pack == "shards" and (why_not := _why_no_shards(first, form, names)):
         refuse("pack", None, why_not)
         return None
     samples, damaged = kind.samples(first, folder, form)
     return Dataset(
-        name=said.name,
+        name=description.name,
         format=form,
         sources=tuple(sources),
-        size=said.size,
+        size=description.size,
         samples=samples,
         damaged=damaged,
-        mount_as=said.mount_as.rstrip("/"),
-        pack=said.pack,
+        mount_as=description.mount_as.rstrip("/"),
+        pack=description.pack,
     )
 
 
-def _sources(said: Said, form: str, folder: Path, reject: Refuse) -> list[DataSource]:
+def _sources(description: DatasetDescription, form: str, folder: Path, reject: Refuse) -> list[DataSource]:
     def spec_of(text: str) -> SourceSpec:
-        return SourceSpec(text, said.name, form, folder, said.checksum, said.unpack, said.size)
+        return SourceSpec(
+            text, description.name, form, folder, description.checksum, description.unpack, description.size
+        )
 
     try:
-        if said.on_target:
-            return [OnTarget().read(spec_of(said.on_target))]
-        if said.urls:
-            return [source_of_addresses(said.urls, spec_of(""))]
+        if description.on_target:
+            return [OnTarget().read(spec_of(description.on_target))]
+        if description.urls:
+            return [source_of_addresses(description.urls, spec_of(""))]
     except SourceProblem as problem:
-        reject("on_target" if said.on_target else "urls", problem.number, problem)
+        reject("on_target" if description.on_target else "urls", problem.number, problem)
         return []
     sources = []
-    for number, text in enumerate(said.source or ("published", "digits")):
+    for number, text in enumerate(description.source or ("published", "digits")):
         try:
             sources.append(read_source(spec_of(text)))
         except SourceProblem as problem:

@@ -15,7 +15,7 @@ from modak_ansible.stages.jobs.applied import OURS, Report, compare, report_of, 
 from modak_ansible.stages.jobs.energy import energy_of
 from modak_ansible.stages.jobs.tuned import as_trained, read_report, trained_of
 from modak_ansible.stages.jobs.tuned import summary_pairs as summary_of_tuning
-from modak_ansible.store.forecasts import told_of
+from modak_ansible.store.forecasts import forecasts_of
 from modak_ansible.store.logs import note_look
 from modak_ansible.store.record import STAGES, Metrics, RecordData, run_of, trains
 from modak_ansible.target.core.files import Lock, make_private, sha256_of, write_json
@@ -271,7 +271,7 @@ def summary_lines(plan: Mapping[str, Any], state: RecordData) -> list[tuple[str,
         lines.append(
             (name, f"{stage.get('message', '').splitlines()[0]}  [{format_seconds(stage['seconds'])}]{earlier}")
         )
-    lines += [("start", each.words) for each in told_of(state) if each.was_wrong]
+    lines += [("start", each.words) for each in forecasts_of(state) if each.was_wrong]
     words: list[str] = []
     if metrics:
         accuracy = metrics.get("accuracy")

@@ -19,7 +19,7 @@ _RIGHT = 60.0  # seconds: nobody's day is another for less
 _DIRECTIVES = ("#SBATCH ", "#PBS ", "#BSUB ", "#KUBERNETES ")
 
 
-class Told(NamedTuple):
+class RunForecast(NamedTuple):
     """A forecast for a run of a job; in seconds since the epoch."""
 
     machine: str  # as machine_of has it
@@ -73,25 +73,27 @@ def noted(record: RecordData, job: JobNote, when: str, forecast: Forecast | None
     return [*notes, ForecastNote(**forecast, run=run, when=when, machine=machine_of(plan))][-_KEPT:]
 
 
-def told_of(record: RecordData) -> list[Told]:
+def forecasts_of(record: RecordData) -> list[RunForecast]:
     """The forecasts for the job of a record as it is now."""
     job = record.get("job") or {}
     forecasts = []
     for note in record.get("forecasts") or ():
-        forecast = Told(note["machine"], note["when"], float(note["said"]), float(note["starts"]), job.get("started"))
+        forecast = RunForecast(
+            note["machine"], note["when"], float(note["said"]), float(note["starts"]), job.get("started")
+        )
         if note["run"] == run_of(job) and (forecast.began is None or forecast.said <= forecast.began + _RIGHT):
             forecasts.append(forecast)
     return forecasts
 
 
-def accuracy_of(told: Iterable[Told], machine: str, target: str) -> str:
+def accuracy_of(forecasts: Iterable[RunForecast], machine: str, target: str) -> str:
     """How wrong a machine's last forecasts were, in words; empty where none has come true, and where all were right.
 
     Args:
-        told: forecasts, be they of other machines, too.
+        forecasts: be they of other machines, too.
         target: what it is called.
     """
-    own_forecasts = [forecast for forecast in told if forecast.machine == machine and forecast.error is not None]
+    own_forecasts = [forecast for forecast in forecasts if forecast.machine == machine and forecast.error is not None]
     latest = sorted(own_forecasts, key=lambda forecast: forecast.said)[-_LAST:]
     errors = [forecast.error for forecast in latest if forecast.error is not None]
     worst = max(errors, key=abs, default=0.0)

@@ -43,7 +43,7 @@ def carry_out(
 
     from modak_ansible.commands.deploy.progress import StageDisplay, print_pairs
     from modak_ansible.deployment.playbook import PlaybookError
-    from modak_ansible.deployment.searches.kept import searches_of, shown
+    from modak_ansible.deployment.searches.search_store import searches_of, shown
     from modak_ansible.errors import TimeIsOver
     from modak_ansible.stages.results import summary_lines
 

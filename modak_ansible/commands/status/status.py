@@ -130,11 +130,11 @@ def _lines_below(rows: list[StatusRow], entries: list[Entry]) -> list[str]:
     forecasts hold for the machines of jobs that wait."""
     from modak_ansible.deployment.status import starts_of
     from modak_ansible.store.deployments import glance
-    from modak_ansible.store.forecasts import accuracy_of, machine_of, told_of
+    from modak_ansible.store.forecasts import accuracy_of, forecasts_of, machine_of
 
     lines = []
     if searches := {json.dumps(search): search for row in rows if (search := row.get("search"))}:
-        from modak_ansible.deployment.searches.kept import shown
+        from modak_ansible.deployment.searches.search_store import shown
 
         lines += [shown(search) for search in searches.values()]
     whole = {row["deployment"] for row in rows if "digest" in row}
@@ -143,7 +143,7 @@ def _lines_below(rows: list[StatusRow], entries: list[Entry]) -> list[str]:
     machines = {machine_of(plan): plan["target"]["name"] for start, plan in starts if start.began is None}
     if machines:
         state = entries[0].known.folder.parent.parent
-        forecasts = [forecast for store in glance(state) for forecast in told_of(store.record)]
+        forecasts = [forecast for store in glance(state) for forecast in forecasts_of(store.record)]
         lines += [
             words for machine, target in sorted(machines.items()) if (words := accuracy_of(forecasts, machine, target))
         ]

@@ -11,8 +11,8 @@ from modak_ansible.deployment.comparison import run_of
 from modak_ansible.deployment.fetching import fetch_results
 from modak_ansible.deployment.playbook import Enough, Listener
 from modak_ansible.deployment.run import Deployed, deploy
-from modak_ansible.deployment.searches.kept import FOLDER as SEARCHES
-from modak_ansible.deployment.searches.kept import Best, SearchState, SearchStore
+from modak_ansible.deployment.searches.search_store import FOLDER as SEARCHES
+from modak_ansible.deployment.searches.search_store import Best, SearchState, SearchStore
 from modak_ansible.deployment.searches.study import (
     TRIAL_DEPLOYMENT,
     TRIAL_PRUNED,

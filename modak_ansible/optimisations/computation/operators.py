@@ -21,7 +21,7 @@ class Operators(Optimisation):
     suite_default = "any"  # not every image has some
     stock = ("all",)
     after = ("image",)
-    reaches = "environment"
+    acts_on = "environment"
 
     def options(self, draft: Draft) -> tuple[Option, ...]:
         if draft.entry is None or "operators" not in draft.entry.libraries:

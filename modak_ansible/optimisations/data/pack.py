@@ -20,7 +20,7 @@ class Pack(Optimisation):
     about = "dataset.pack"
     stock = ("none",)
     is_switch = False
-    reaches = "job"
+    acts_on = "job"
 
     def options(self, draft: Draft) -> tuple[Option, ...]:
         if draft.request.dataset is None:

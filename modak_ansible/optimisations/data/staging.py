@@ -34,7 +34,7 @@ class Staging(Optimisation):
     stock = ("shared",)
     is_switch = False
     after = ("pack",)
-    reaches = "job"
+    acts_on = "job"
 
     def options(self, draft: Draft) -> tuple[Option, ...]:
         if draft.request.dataset is None:

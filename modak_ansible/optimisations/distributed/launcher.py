@@ -39,7 +39,7 @@ class Launcher(Optimisation):
     stock = ()
     is_switch = False
     after = ("image", "threads", "binding")
-    reaches = "job"
+    acts_on = "job"
 
     def options(self, draft: Draft) -> tuple[Option, ...]:
         if draft.request.application.hpc is None and draft.layout.processes == 1:

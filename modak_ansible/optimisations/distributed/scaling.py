@@ -10,7 +10,7 @@ class Scaling(Optimisation):
     about = "scale"
     stock = ()
     is_switch = False
-    reaches = "job"
+    acts_on = "job"
 
     def options(self, draft: Draft) -> tuple[Option, ...]:
         """As asked, and what the law of its scaling says; the planner has settled it, as all else depends on it."""

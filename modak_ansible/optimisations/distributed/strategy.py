@@ -15,7 +15,7 @@ class Strategy(Optimisation):
     about = "distributed.strategy"
     stock = (_NONE,)
     is_switch = False
-    reaches = "job"
+    acts_on = "job"
 
     def options(self, draft: Draft) -> tuple[Option, ...]:
         ranks = ranks_of(draft.request, draft.layout)
@@ -32,7 +32,7 @@ class Strategy(Optimisation):
         ranks = ranks_of(draft.request, draft.layout)
         return Default(ranks.strategy, ranks.reason) if ranks else None
 
-    def otherwise(self, draft: Draft, value: str) -> Question | None:
+    def counterfactual(self, draft: Draft, value: str) -> Question | None:
         """Of another of prepare's, by its law."""
         ranks, mesh = ranks_of(draft.request, draft.layout), mesh_of(value, draft.layout.processes)
         if ranks is None or mesh is None or draft.settings.get("large_batch", "none") != "none":

@@ -13,7 +13,7 @@ class Container(Optimisation):
     stock = ("plain", "image")
     is_switch = False
     after = ("image",)
-    reaches = "job"
+    acts_on = "job"
 
     def options(self, draft: Draft) -> tuple[Option, ...]:
         if not draft.in_container:

@@ -43,7 +43,7 @@ class Image(Optimisation):
     )
     stock = ()
     is_switch = False
-    reaches = "image"
+    acts_on = "image"
 
     def options(self, draft: Draft) -> tuple[Option, ...]:
         image = draft.request.image

@@ -10,7 +10,7 @@ class SiteRules(Optimisation):
     name = "site_rules"
     stock = ()
     is_switch = False
-    reaches = "job"
+    acts_on = "job"
 
     def options(self, draft: Draft) -> tuple[Option, ...]:
         outcomes = outcomes_of(draft.request)

@@ -16,7 +16,7 @@ class Allocator(Optimisation):
     suite_default = "system"
     stock = ("system", "default")
     after = ("image", "memory")
-    reaches = "environment"
+    acts_on = "environment"
 
     def options(self, draft: Draft) -> tuple[Option, ...]:
         system = Option("system", "the C library's, which gives the large blocks of a step back to the kernel")

@@ -13,7 +13,7 @@ class Binding(Optimisation):
     suite_default = "none"
     stock = ("none",)
     after = ("threads",)
-    reaches = "environment"
+    acts_on = "environment"
 
     def options(self, draft: Draft) -> tuple[Option, ...]:
         none = Option("none", "the kernel moves threads to where a core is free")

@@ -18,7 +18,7 @@ class HugePages(Optimisation):
     suite_default = "none"
     stock = ("none", "system", "default", "off")
     after = ("allocator",)
-    reaches = "environment"
+    acts_on = "environment"
 
     def options(self, draft: Draft) -> tuple[Option, ...]:
         none = Option("none", "the kernel's default pages")

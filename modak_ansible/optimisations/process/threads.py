@@ -21,7 +21,7 @@ class Threads(Optimisation):
     stock = (STOCK,)
     is_switch = False
     after = ("image",)
-    reaches = "environment"
+    acts_on = "environment"
 
     def options(self, draft: Draft) -> tuple[Option, ...]:
         threads, cores = draft.request.optimisation.threads, draft.layout.cores
@@ -43,7 +43,7 @@ class Threads(Optimisation):
         cores = draft.layout.cores
         return Default(str(cores), "one for each core that the process is given") if cores else None
 
-    def instead(self, draft: Draft) -> tuple[Option, ...]:
+    def alternatives(self, draft: Draft) -> tuple[Option, ...]:
         """Halves of the cores, down to one: small steps are done before all threads have begun."""
         cores = draft.layout.cores or 1
         halves = [cores >> power for power in range(1, cores.bit_length())]

@@ -22,7 +22,7 @@ class WaitPolicy(Optimisation):
     suite_default = "stock"
     stock = ("stock",)
     after = ("threads",)
-    reaches = "environment"
+    acts_on = "environment"
 
     def options(self, draft: Draft) -> tuple[Option, ...]:
         if draft.threads == 1 and not self.requested(draft):

@@ -32,7 +32,7 @@ from modak_ansible.reading.blueprint.sweep import point_name, points_of, read_ax
 from modak_ansible.reading.blueprint.types.topology import Node, Topology
 from modak_ansible.sources import SourceProblem
 from modak_ansible.sources.local import brought
-from modak_ansible.sources.reader import Said, read_dataset
+from modak_ansible.sources.reader import DatasetDescription, read_dataset
 from modak_ansible.target.core.files import is_file
 
 TRAINING = "modak.nodes.Training"
@@ -398,7 +398,9 @@ class TrainingReader:
             if (item := properties.get(name)) and item.value is not None
         }
         size_bytes = parse_size(size.text) if size else None
-        description = Said(**values, name=str(properties["name"].value), checksum=checksums, size=size_bytes)
+        description = DatasetDescription(
+            **values, name=str(properties["name"].value), checksum=checksums, size=size_bytes
+        )
         return read_dataset(description, self._folder, refuse)
 
     def _checksums(self, node: Node) -> dict[str, str]:

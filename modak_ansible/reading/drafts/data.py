@@ -149,7 +149,7 @@ def far_more_than_data(path: Path) -> str:
 
 
 @dataclass(frozen=True)
-class Elsewhere:
+class OutsidePath:
     """A path outside of a script's folder that its source spells out."""
 
     text: str
@@ -160,13 +160,13 @@ class Elsewhere:
 
 def elsewhere_by(
     folder: Path, trees: Mapping[str, ast.Module], options: Mapping[str, str], reads: Sequence[Read] = ()
-) -> list[Elsewhere]:
+) -> list[OutsidePath]:
     """The paths elsewhere that a script seems to read: what is there, what lies in somebody's home, and what it opens.
 
     A folder of code, or one that the script lies in, is none of them, nor is what an option says by default; files of
     configuration among what it reads name some, too.
     """
-    by_path: dict[Path, Elsewhere] = {}
+    by_path: dict[Path, OutsidePath] = {}
     nodes = list(_nodes_of(trees, options))
     opened_texts = {texts.of(node.args[0]) for _, texts, node in nodes if opens(node)}
     paths = ((name, texts, node) for name, texts, node in nodes if isinstance(node, _MAY_BE_PATHS))
@@ -182,7 +182,7 @@ def elsewhere_by(
         is_somebodys = text.startswith(_HOMES) and len(PurePosixPath(text).parts) > _IN_HOME and not exists(path)
         is_away = text in opened_texts and text.startswith("/") and not exists(path) and not _is_of_system(path)
         if is_here or is_somebodys or is_away:
-            by_path.setdefault(path, Elsewhere(text, place, path, is_here))
+            by_path.setdefault(path, OutsidePath(text, place, path, is_here))
     # the longest of those that begin alike: a folder that is joined with a name is named by the way
     return [elsewhere for path, elsewhere in by_path.items() if not any(path in other.parents for other in by_path)]
 

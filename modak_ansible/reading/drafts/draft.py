@@ -28,7 +28,7 @@ from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of
 from modak_ansible.reading.drafts.configured import NamedClass, classes_named, options_in_files
 from modak_ansible.reading.drafts.data import (
     ONLY_THERE,
-    Elsewhere,
+    OutsidePath,
     Read,
     absent,
     absent_words,
@@ -428,7 +428,7 @@ class _Drafting:
             draft.arguments[read.option] = target_path
         self._say("data", f"{draft.data[-1].source}, {self._why(read)}; it is copied to the target")
 
-    def _spelled_out(self, spelled_paths: list[Elsewhere], root: str | None) -> None:
+    def _spelled_out(self, spelled_paths: list[OutsidePath], root: str | None) -> None:
         """What the source names elsewhere is laid where it looks for it, or told: no job has it there."""
         draft = self.draft
         for ref in spelled_paths:

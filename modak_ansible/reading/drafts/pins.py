@@ -58,7 +58,7 @@ class Pin:
 
 
 @dataclass(frozen=True)
-class Elsewhere:
+class OutsidePackage:
     """A package that a file has from where no image is built from."""
 
     said: str  # how the file says it, with its name
@@ -70,7 +70,7 @@ class Pins:
     """What the files of a project ask for, by the packages' canonical names."""
 
     asked: dict[str, Pin] = field(default_factory=dict)
-    elsewhere: dict[str, Elsewhere] = field(default_factory=dict)
+    elsewhere: dict[str, OutsidePackage] = field(default_factory=dict)
     inline: list[str] = field(default_factory=list)  # the names of what the script itself asks for
     optional: set[str] = field(default_factory=set)  # the names of what only groups and extras ask for
     notes: list[str] = field(default_factory=list)  # what is asked for and cannot be followed
@@ -135,7 +135,7 @@ class Pins:
             project_folder = (folder / path.partition("[")[0].removeprefix("file:")).resolve()
             name = _name_of(project_folder) or canonicalize_name(project_folder.name)
         name = name or canonicalize_name(last_part.partition("@")[0].removesuffix(".git"))
-        self.elsewhere.setdefault(name, Elsewhere(f"{source}: {shown(line)}", is_here))
+        self.elsewhere.setdefault(name, OutsidePackage(f"{source}: {shown(line)}", is_here))
         return name
 
     def note(self, text: str) -> None:
@@ -320,7 +320,7 @@ def _of_conda(dependency: str) -> str:
 def _pyproject(path: Path, pins: Pins) -> Iterator[str]:
     data = tomllib.loads(path.read_text(encoding="utf-8"))
     if name := _name_of(path.parent):
-        pins.elsewhere.setdefault(name, Elsewhere(f"{path.name}: it is the project itself", is_here=True))
+        pins.elsewhere.setdefault(name, OutsidePackage(f"{path.name}: it is the project itself", is_here=True))
     yield f"python{data.get('project', {}).get('requires-python', '')}"
     yield from _texts(data.get("project", {}).get("dependencies", []))
     tools = data.get("tool", {})

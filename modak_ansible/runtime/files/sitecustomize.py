@@ -21,13 +21,13 @@ def _begin():
 def _give_way():
     """Runs the sitecustomize that this one hides, such as the distribution's; its errors are its own."""
     here = os.path.dirname(os.path.abspath(__file__))
-    others = [path for path in sys.path if os.path.abspath(path) != here]
+    path_without_this = [path for path in sys.path if os.path.abspath(path) != here]
     if sys.version_info[0] == 2:
-        _give_way_in_python_2(others)
+        _give_way_in_python_2(path_without_this)
         return
     from importlib.machinery import PathFinder
 
-    spec = PathFinder.find_spec("sitecustomize", others)
+    spec = PathFinder.find_spec("sitecustomize", path_without_this)
     if spec is None or spec.loader is None:
         return
     import importlib.util  # which is slow to import, and seldom needed
@@ -37,18 +37,18 @@ def _give_way():
     spec.loader.exec_module(module)
 
 
-def _give_way_in_python_2(others):
+def _give_way_in_python_2(path_without_this):
     import imp
 
     try:
-        found = imp.find_module("sitecustomize", others)
+        module_found = imp.find_module("sitecustomize", path_without_this)
     except ImportError:
         return
     try:
-        imp.load_module("sitecustomize", *found)
+        imp.load_module("sitecustomize", *module_found)
     finally:
-        if found[0]:
-            found[0].close()
+        if module_found[0]:
+            module_found[0].close()
 
 
 _begin()

@@ -6,7 +6,7 @@ import json
 import types
 
 import torch
-from modak_runtime.memory.accelerator import Accelerator, _taken
+from modak_runtime.memory.accelerator import Accelerator, _measured
 from modak_runtime.memory.copies import Copy
 
 torch.cuda = types.SimpleNamespace(
@@ -16,7 +16,7 @@ torch.cuda = types.SimpleNamespace(
 
 
 def answer(question=None):
-    return _taken(torch, *json.loads(question)) if question else {"base": 1, "held": [2, 2]}
+    return _measured(torch, *json.loads(question)) if question else {"base": 1, "held": [2, 2]}
 
 
 copy = Copy(answer)
@@ -33,4 +33,4 @@ asked = [
     (aten.mm.default, (x, w), {}),  # which fails
     (aten.mm.default, (object(), w), {}),
 ]
-print(json.dumps({"taken": [device.asked(*each) for each in asked], "base": device.base}))
+print(json.dumps({"taken": [device.usage(*each) for each in asked], "base": device.base}))

@@ -11,7 +11,7 @@ from modak_ansible.commands.jobs.log_start import Since
 from modak_ansible.commands.jobs.log_text import of_stages, state_of
 from modak_ansible.commands.status.table import lines_of
 from modak_ansible.deployment.comparison import compare
-from modak_ansible.deployment.searches.kept import shown
+from modak_ansible.deployment.searches.search_store import shown
 from modak_ansible.deployment.status import Entry, rows_of
 from modak_ansible.errors import UsageError
 from modak_ansible.store.deployment import DeploymentStore

@@ -12,7 +12,7 @@ from modak_ansible.commands.status import status
 from modak_ansible.deployment.comparison import compare
 from modak_ansible.deployment.run import Deployed
 from modak_ansible.deployment.searches import searching
-from modak_ansible.deployment.searches.kept import SearchStore, searches_of, shown
+from modak_ansible.deployment.searches.search_store import SearchStore, searches_of, shown
 from modak_ansible.deployment.searches.study import Study, behind_median
 from modak_ansible.deployment.status import Entry, rows_of
 from modak_ansible.errors import JobFailed, TimeIsOver, UsageError

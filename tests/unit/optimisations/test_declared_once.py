@@ -28,7 +28,7 @@ class PageCache(Optimisation):
     properties = (Property("Whether pages of files stay in memory.", ("kept", "off"), in_application=True),)
     suite_default = "kept"
     stock = ("kept",)
-    reaches = "environment"
+    acts_on = "environment"
 
     def options(self, draft):
         return Option("kept", "as the kernel does"), Option("off", "read anew each time")

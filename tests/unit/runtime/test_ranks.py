@@ -22,8 +22,8 @@ sys.path.insert(0, str(FILES))
 import modak_runtime
 from modak_runtime import pytorch, ranks
 from modak_runtime.parallel import group
+from modak_runtime.parallel.batch_parts import part_of
 from modak_runtime.parallel.processes import Ranks
-from modak_runtime.parallel.shares import part_of
 from modak_runtime.parallel.stages.call import Pipe
 from modak_runtime.report import Report
 
@@ -159,8 +159,8 @@ def test_ranks_draw_alike_but_within_loops_whose_batches_they_share_out():
         some = Ranks.__new__(Ranks)
         some.torch, some.samples, some.from_first = Streams(), SimpleNamespace(number=number), lambda value: value
         some._is_apart = some._is_common = False
-        some._own = some._left = some._seed = some._common = None
-        some._more = 0
+        some._own_streams = some._common_seed = some._seed = some._common = None
+        some._extra_seed = 0
         drawn.append([])
         for _ in range(2):
             drawn[-1].append((some.torch.rand(), random.random()))
@@ -254,7 +254,7 @@ def test_a_model_that_no_optimizer_steps_is_no_other_training(stepped, present):
     """Such as a running mean of the one that learns, which prepare is given in the midst of its training."""
     models = {name: SimpleNamespace(name=name, parameters=lambda name=name: [name]) for name in ("first", "later")}
     some = Ranks.__new__(Ranks)
-    some.models, some.gradients, some._since = list(models.values()), ["first", "later"], (9, 1, 1)
+    some.models, some.gradients, some._training_start = list(models.values()), ["first", "later"], (9, 1, 1)
     some.stepped = {stepped}
     there, gradients = some.present()
     assert ([model.name for model in there], gradients) == (present, present)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modak_ansible.sources.counting import formats, samples
-from modak_ansible.sources.reader import Said, read_dataset
+from modak_ansible.sources.reader import DatasetDescription, read_dataset
 
 
 def parquet(path, rows):
@@ -110,7 +110,7 @@ def test_hdf5_is_counted_where_its_library_is():
 def test_hdf5_is_counted_anew_when_its_library_is_installed(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     shutil.copy(RECORDED / "digits.h5", tmp_path)
-    said = Said(name="d", source=("digits.h5",))
+    said = DatasetDescription(name="d", source=("digits.h5",))
     with monkeypatch.context() as without:
         without.setattr(samples, "lacking", lambda form: "h5py")
         assert read_dataset(said, tmp_path, print).samples is None

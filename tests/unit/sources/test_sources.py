@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modak_ansible.sources import reader
-from modak_ansible.sources.reader import Said, mount_problem, read_dataset
+from modak_ansible.sources.reader import DatasetDescription, mount_problem, read_dataset
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +33,7 @@ def folder(tmp_path):
 
 def read(folder, **said):
     refused = []
-    said = Said(**{"name": "mine", **said})
+    said = DatasetDescription(**{"name": "mine", **said})
     dataset = read_dataset(said, folder, lambda name, number, problem: refused.append((name, number, problem)))
     return dataset, refused
 

@@ -11,9 +11,9 @@ from modak_ansible.store.forecasts import (
     WAITING,
     accuracy_of,
     directives_of,
+    forecasts_of,
     machine_of,
     noted,
-    told_of,
     words_of_start,
 )
 from modak_ansible.store.record import RecordData
@@ -36,7 +36,7 @@ def record_of(error, said=9_000.0, job=JOB, plan=PLAN):
     [(420, "7 min later"), (-7_200, "2 h earlier"), (89_000, "24 h 43 min later")],
 )
 def test_how_wrong_a_forecast_was(error, words):
-    (told,) = told_of(record_of(error))
+    (told,) = forecasts_of(record_of(error))
     assert told.error == error
     assert told.words.endswith(words)
     assert accuracy_of([told], HERE, "cluster") == f"the last forecast on cluster: {words}"
@@ -45,7 +45,7 @@ def test_how_wrong_a_forecast_was(error, words):
 
 @pytest.mark.parametrize("error", [0, -59])
 def test_one_that_was_right_is_no_news(error):
-    (told,) = told_of(record_of(error))
+    (told,) = forecasts_of(record_of(error))
     assert told.words.endswith(", began then")
     assert not told.is_news
     assert accuracy_of([told] * 5, HERE, "cluster") == ""
@@ -57,13 +57,13 @@ def test_what_is_told_is_told_of_a_machine_be_it_called_what_it_will():
 
     plans = [PLAN, named(name="centre", username="alice"), named(address="other.example"), named(port=2222),
              named(local=True), {**PLAN, "job": {"scheduler": "torque"}}]  # fmt: skip
-    told = [each for plan in plans for each in told_of(record_of(600, plan=plan))]
+    told = [each for plan in plans for each in forecasts_of(record_of(600, plan=plan))]
     assert [each.machine == HERE for each in told] == [True, True, False, False, False, False]
     assert accuracy_of(told, HERE, "centre").startswith("of the last 2 forecasts on centre")
 
 
 def test_half_of_the_last_ten():
-    told = [each for error in range(20) for each in told_of(record_of(600.0 * error, said=9_000.0 - error))]
+    told = [each for error in range(20) for each in forecasts_of(record_of(600.0 * error, said=9_000.0 - error))]
     words = accuracy_of(told, HERE, "cluster")  # the last ones are those with the least errors, 0 to 90 min
     assert words == "of the last 10 forecasts on cluster, half were within 45 min; the worst: 1 h 30 min later"
 
@@ -72,16 +72,16 @@ def test_the_first_of_each_kind_counts_for_each_run():
     record = record_of(60)
     for when, starts in ((BEFORE, 1.0), (WAITING, 2.0), (WAITING, 3.0)):
         record["forecasts"] = noted(record, JOB, when, {"said": 0.0, "starts": starts}, PLAN)
-    assert [(each.when, each.starts) for each in told_of(record)] == [(BEFORE, 9_940.0), (WAITING, 2.0)]
+    assert [(each.when, each.starts) for each in forecasts_of(record)] == [(BEFORE, 9_940.0), (WAITING, 2.0)]
     for other in ({**JOB, "run": 2}, {**JOB, "attempt": 2}, {**JOB, "job_id": "8"}, None, 5):
-        assert told_of(fitted({**record, "job": other}, RecordData, [])) == []
+        assert forecasts_of(fitted({**record, "job": other}, RecordData, [])) == []
     # one that was made after the run began was of the next one, which has no number yet
-    assert told_of({**record, "job": {**JOB, "started": -100.0}}) == []
+    assert forecasts_of({**record, "job": {**JOB, "started": -100.0}}) == []
 
 
 def test_one_that_waits_has_no_error():
     waits = {"job_id": "7", "state": "QUEUED", "started": None}
-    (told,) = told_of({"job": waits, "forecasts": record_of(0)["forecasts"]})
+    (told,) = forecasts_of({"job": waits, "forecasts": record_of(0)["forecasts"]})
     assert told.error is None
     assert "began" not in told.words
     assert accuracy_of([told], HERE, "cluster") == ""
@@ -90,7 +90,7 @@ def test_one_that_waits_has_no_error():
 @given(st.recursive(st.none() | st.text(max_size=3) | st.floats(), lambda each: st.lists(each) | st.dictionaries(
     st.sampled_from(["machine", "when", "said", "starts", "run"]), each)))  # fmt: skip
 def test_a_damaged_record_tells_nothing(value):
-    assert told_of(fitted({"job": JOB, "forecasts": value}, RecordData, [])) == []
+    assert forecasts_of(fitted({"job": JOB, "forecasts": value}, RecordData, [])) == []
 
 
 def test_when_something_may_begin():

@@ -11,7 +11,7 @@ from modak_ansible.reading.blueprint.forms import text_rules as rules
 from modak_ansible.reading.blueprint.forms.forms import FieldProblem
 from modak_ansible.reading.requests.form.optimisation import DataForm, HpcDataForm
 from modak_ansible.sources import SourceProblem
-from modak_ansible.sources.reader import Refuse, Said, read_dataset
+from modak_ansible.sources.reader import DatasetDescription, Refuse, read_dataset
 from modak_ansible.target.core.files import exists
 
 # Datasets whose addresses are known; the catalogue has them under these names.
@@ -49,7 +49,7 @@ def training_data(form: DataForm, folder: Path, refuse: Refuse, name: str = "") 
     if is_on_target and rules.path_problem(location):
         refuse("location", None, SourceProblem(rules.path_problem(location), rule="unsafe-value"))
         return Data()
-    description = Said(
+    description = DatasetDescription(
         name=name,
         format=form.format or "",
         source=(location,) if location and not is_on_target else form.source or (),

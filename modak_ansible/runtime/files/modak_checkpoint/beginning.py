@@ -26,11 +26,11 @@ def begin(environment, objects):
     Raises:
         TypeError: one of them has none.
     """
-    for name, each in objects.items():
-        if not keras_state.is_model(each) and not (hasattr(each, "state_dict") and hasattr(each, "load_state_dict")):
+    for name, part in objects.items():
+        if not keras_state.is_model(part) and not (hasattr(part, "state_dict") and hasattr(part, "load_state_dict")):
             message = "%s is of type %s, which is not a Keras model and lacks state_dict or load_state_dict"
-            raise TypeError(message % (name, type(each).__name__))
-    models = [each for each in objects.values() if keras_state.is_model(each)]
+            raise TypeError(message % (name, type(part).__name__))
+    models = [part for part in objects.values() if keras_state.is_model(part)]
     torch = None if models else sys.modules.get("torch")
     problem = _parallel(environment)
     team = crew(environment, torch, _is_on_gpu(objects.values())) if problem else Alone()
@@ -41,19 +41,19 @@ def begin(environment, objects):
         warn("no checkpoints will be written: %s" % problem)
         return None
     form = Arrays(importlib.import_module("numpy")) if torch is None else Tensors(torch, maps=team.has_parts)
-    parts = {name: keras_state.Model(each) if keras_state.is_model(each) else each for name, each in objects.items()}
+    parts = {name: keras_state.Model(part) if keras_state.is_model(part) else part for name, part in objects.items()}
     every = float(environment.get("MODAK_CHECKPOINT_EVERY") or 600)
     store = Store(environment["MODAK_CHECKPOINTS"]) if team.is_first else None
     return Progress(store, form, parts, every, environment.get("MODAK_STOP", ""), team)
 
 
 def _parallel(environment):
-    counted = [environment[name] for name in _SIZES if environment.get(name, "1") != "1"]
-    return "this is one of %s processes, and each has its own state" % counted[0] if counted else ""
+    counts = [environment[name] for name in _SIZES if environment.get(name, "1") != "1"]
+    return "this is one of %s processes, and each has its own state" % counts[0] if counts else ""
 
 
 def _is_on_gpu(objects):
-    models = [each for each in objects if hasattr(each, "parameters")]
+    models = [part for part in objects if hasattr(part, "parameters")]
     return any(getattr(parameter, "is_cuda", False) for model in models for parameter in model.parameters())
 
 

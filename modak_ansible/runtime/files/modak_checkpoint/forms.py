@@ -29,15 +29,15 @@ class Arrays:
 
     def save(self, state, path):
         arrays = {}
-        plain = json.dumps(self._apart(state, arrays), allow_nan=True)
+        plain = json.dumps(self._flatten(state, arrays), allow_nan=True)
         with open(path, "wb") as file:
             self._numpy.savez(file, plain=self._numpy.frombuffer(plain.encode(), self._numpy.uint8), **arrays)
 
     def load(self, path):
         with self._numpy.load(path, allow_pickle=False) as file:
-            return self._together(json.loads(file["plain"].tobytes().decode()), file)
+            return self._unflatten(json.loads(file["plain"].tobytes().decode()), file)
 
-    def _apart(self, value, arrays):
+    def _flatten(self, value, arrays):
         if isinstance(value, self._numpy.ndarray):
             name = "array%d" % len(arrays)
             arrays[name] = value
@@ -45,18 +45,18 @@ class Arrays:
         if isinstance(value, self._numpy.generic):
             return value.item()
         if isinstance(value, dict):
-            return {"map": [[name, self._apart(each, arrays)] for name, each in value.items()]}
+            return {"map": [[name, self._flatten(item, arrays)] for name, item in value.items()]}
         if isinstance(value, (list, tuple)):
-            return [self._apart(each, arrays) for each in value]
+            return [self._flatten(item, arrays) for item in value]
         if value is None or isinstance(value, (bool, int, float, str)):
             return value
         raise TypeError("a state holds %s, which is not a number, string or array" % type(value).__name__)
 
-    def _together(self, value, arrays):
+    def _unflatten(self, value, arrays):
         if isinstance(value, list):
-            return [self._together(each, arrays) for each in value]
+            return [self._unflatten(item, arrays) for item in value]
         if isinstance(value, dict):
             if "array" in value:
                 return arrays[value["array"]]
-            return {name: self._together(each, arrays) for name, each in value["map"]}
+            return {name: self._unflatten(item, arrays) for name, item in value["map"]}
         return value

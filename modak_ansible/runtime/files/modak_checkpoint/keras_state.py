@@ -3,20 +3,20 @@
 import sys
 
 
-def is_model(thing):
+def is_model(candidate):
     """Whether something is a model of the Keras that is imported."""
     keras = sys.modules.get("keras")
-    return keras is not None and isinstance(thing, keras.Model)
+    return keras is not None and isinstance(candidate, keras.Model)
 
 
-def problem(thing):
+def problem(model):
     """Why the state of a model cannot be kept; empty where it can."""
     keras = sys.modules["keras"]
     if keras.__version__.startswith(("1.", "2.")):
         return "Keras %s is not supported: checkpoints need Keras 3" % keras.__version__
     if keras.backend.backend() not in ("tensorflow", "torch"):
         return "saving the state of Keras on %s is not supported" % keras.backend.backend()
-    if not thing.built or thing.optimizer is None:
+    if not model.built or model.optimizer is None:
         return "the Keras model has not been built and compiled yet"
     return ""
 
@@ -59,8 +59,8 @@ class Model:
             self.metrics = None
 
     def _variables(self):
-        found = [*self._model.variables, *self._model.optimizer.variables]
-        return list({id(each): each for each in found}.values())
+        variables = [*self._model.variables, *self._model.optimizer.variables]
+        return list({id(variable): variable for variable in variables}.values())
 
     def _value(self, variable):
         value = self._keras.ops.convert_to_numpy(variable)

@@ -135,20 +135,20 @@ class Progress:
             OSError, RuntimeError, TypeError: it cannot be written, or not be loaded again; older ones stay.
         """
         now = self._crew.states()
-        kept = self._crew.kept(now, self._begun or now, self._parts)
-        self._crew.done(lambda: self._write(kept), lambda: self._form.save(self._state(kept), os.devnull))
+        crew_state = self._crew.state_of(now, self._begun or now, self._parts)
+        self._crew.done(lambda: self._write(crew_state), lambda: self._form.save(self._state(crew_state), os.devnull))
 
-    def _state(self, kept):
+    def _state(self, crew_state):
         return {
             "epoch": self.epoch,
             "step": self.step,
             "loader": self._loader if self._begun else [],
             "parts": {name: part.state_dict() for name, part in self._parts.items()},
-            **kept,
+            **crew_state,
         }
 
-    def _write(self, kept):
-        state = self._state(kept)
+    def _write(self, crew_state):
+        state = self._state(crew_state)
         path = self._store.save(lambda part: self._form.save(state, part))
         if not self._is_tried:  # once, because what cannot be loaded is better known now than then
             try:
@@ -222,9 +222,9 @@ class Steps:
 
     def __init__(self, parts):
         self.is_whole, self._follows, self._stepped = True, False, False
-        for each in parts:
+        for part in parts:
             try:
-                each.register_step_post_hook(self._steps)
+                part.register_step_post_hook(self._steps)
             except AttributeError:  # also of wrappers that are optimisers by name alone
                 continue
             self._follows = True

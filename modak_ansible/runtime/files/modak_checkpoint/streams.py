@@ -7,31 +7,31 @@ import sys
 def states():
     """Where each stream of a library that is imported stands."""
     version, inner, following = random.getstate()
-    found = {"python": [version, list(inner), following]}
+    saved = {"python": [version, list(inner), following]}
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         name, keys, position, has_gauss, gauss = numpy.random.get_state()
-        found["numpy"] = [name, keys.tolist(), int(position), int(has_gauss), float(gauss)]
+        saved["numpy"] = [name, keys.tolist(), int(position), int(has_gauss), float(gauss)]
     torch = sys.modules.get("torch")
     if torch is not None:
-        found["torch"] = torch.get_rng_state().tolist()
+        saved["torch"] = torch.get_rng_state().tolist()
         if torch.cuda.is_available() and torch.cuda.is_initialized():
-            found["cuda"] = [state.tolist() for state in torch.cuda.get_rng_state_all()]
-    return found
+            saved["cuda"] = [state.tolist() for state in torch.cuda.get_rng_state_all()]
+    return saved
 
 
-def restore(found):
+def restore(saved):
     """Puts the streams where they stood; a library that is not imported draws nothing."""
-    version, inner, following = found["python"]
+    version, inner, following = saved["python"]
     random.setstate((version, tuple(inner), following))
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
-    if numpy is not None and "numpy" in found:
-        name, keys, position, has_gauss, gauss = found["numpy"]
+    if numpy is not None and "numpy" in saved:
+        name, keys, position, has_gauss, gauss = saved["numpy"]
         numpy.random.set_state((name, numpy.array(keys, numpy.uint32), position, has_gauss, gauss))
-    if torch is not None and "torch" in found:
-        torch.set_rng_state(_of(torch, found["torch"]))
-        if "cuda" in found and torch.cuda.is_available():
-            states = found["cuda"][: torch.cuda.device_count()]  # there may be fewer than before
+    if torch is not None and "torch" in saved:
+        torch.set_rng_state(_of(torch, saved["torch"]))
+        if "cuda" in saved and torch.cuda.is_available():
+            states = saved["cuda"][: torch.cuda.device_count()]  # there may be fewer than before
             torch.cuda.set_rng_state_all([_of(torch, state) for state in states])
 
 
@@ -41,8 +41,8 @@ def of_loader(loader):
     if torch is None:
         return []
     holders = [loader, getattr(loader, "sampler", None), getattr(loader, "batch_sampler", None)]
-    found = [getattr(holder, "generator", None) for holder in holders]
-    unique = {id(each): each for each in found if isinstance(each, torch.Generator)}
+    generators = [getattr(holder, "generator", None) for holder in holders]
+    unique = {id(generator): generator for generator in generators if isinstance(generator, torch.Generator)}
     return list(unique.values())
 
 
@@ -51,9 +51,9 @@ def loader_states(loader):
     return [generator.get_state().tolist() for generator in of_loader(loader)]
 
 
-def restore_loader(loader, found):
+def restore_loader(loader, saved):
     """Puts the generators of a loader where they stood."""
-    for generator, state in zip(of_loader(loader), found):
+    for generator, state in zip(of_loader(loader), saved):
         generator.set_state(_of(sys.modules["torch"], state))
 
 

@@ -26,7 +26,7 @@ class Alone:
         """Where the streams of random numbers stand."""
         return streams.states()
 
-    def kept(self, now, begun, parts):  # noqa: ARG002 - there is one of each part
+    def state_of(self, now, begun, parts):  # noqa: ARG002 - there is one of each part
         """What of such states is saved, now's and those of the epoch's begin."""
         return {"streams": now, "epoch_streams": begun}
 
@@ -74,10 +74,10 @@ class Ranks(Alone):
         now = time.monotonic()
         pause = max(1, min(10000, int(self._calls * LOOK / max(1e-6, now - self._asked_at))))
         torch = self._ranks.torch
-        words = torch.tensor([asked, due and self.is_first, pause if self.is_first else 0], dtype=torch.int64)
-        self._ranks.guarded(torch.distributed.all_reduce, words, torch.distributed.ReduceOp.MAX)
+        message = torch.tensor([asked, due and self.is_first, pause if self.is_first else 0], dtype=torch.int64)
+        self._ranks.guarded(torch.distributed.all_reduce, message, torch.distributed.ReduceOp.MAX)
         self._calls, self._asked_at = 0, now
-        asked, due, self._next = words.tolist()
+        asked, due, self._next = message.tolist()
         return asked, bool(due)
 
     def is_whole(self):
@@ -87,36 +87,40 @@ class Ranks(Alone):
     def states(self):
         """Those of the order that all ranks have, and this rank's own."""
         with self._ranks.in_common():
-            found = streams.states()
-        found.pop("cuda", None)
+            common = streams.states()
+        common.pop("cuda", None)
         with self._ranks.in_own():
-            return [found, streams.states()]
+            return [common, streams.states()]
 
-    def kept(self, now, begun, parts):
-        mine = {"streams": now[1], "epoch_streams": begun[1], "sums": self._ranks.own_state()}
-        mine["readers"] = self._ranks.samples.size
+    def state_of(self, now, begun, parts):
+        own_state = {"streams": now[1], "epoch_streams": begun[1], "sums": self._ranks.own_state()}
+        own_state["readers"] = self._ranks.samples.size
         if self._ranks.apart and not self.is_first:  # each had steps of its own
-            mine["parts"] = {name: part.state_dict() for name, part in parts.items() if not hasattr(part, "parameters")}
-        return {"streams": now[0], "epoch_streams": begun[0], "ranks": self._ranks.to_first(mine)}
+            own_state["parts"] = {
+                name: part.state_dict() for name, part in parts.items() if not hasattr(part, "parameters")
+            }
+        return {"streams": now[0], "epoch_streams": begun[0], "ranks": self._ranks.to_first(own_state)}
 
     def load(self, state, parts):
-        own = state.get("ranks") or []
-        is_same = self._is_same(own)
-        mine = own[self._ranks.number].get("parts", {}) if is_same else {}
-        Alone.load(self, {"parts": dict(state["parts"], **mine)}, parts)
-        if all("sums" in each for each in own):
-            self._ranks.load_own([each["sums"] for each in own], self._ranks.number if is_same else None)
+        rank_states = state.get("ranks") or []
+        is_same = self._is_same(rank_states)
+        own_parts = rank_states[self._ranks.number].get("parts", {}) if is_same else {}
+        Alone.load(self, {"parts": dict(state["parts"], **own_parts)}, parts)
+        if all("sums" in rank_state for rank_state in rank_states):
+            self._ranks.load_own(
+                [rank_state["sums"] for rank_state in rank_states], self._ranks.number if is_same else None
+            )
 
     def restore(self, state, name):
-        own = state.get("ranks") or []
-        is_same = self._is_same(own) and self._ranks.samples.size > 1
-        mine = own[self._ranks.number][name] if is_same else state[name]
-        if mine["torch"] != state[name]["torch"]:  # they drew apart
+        rank_states = state.get("ranks") or []
+        is_same = self._is_same(rank_states) and self._ranks.samples.size > 1
+        own_streams = rank_states[self._ranks.number][name] if is_same else state[name]
+        if own_streams["torch"] != state[name]["torch"]:  # they drew apart
             self._ranks.shares_batches()
         with self._ranks.in_common():
             streams.restore({key: value for key, value in state[name].items() if key != "cuda"})
         if is_same:
-            streams.restore(mine)
+            streams.restore(own_streams)
             self._ranks.takes_streams()
         else:  # what such a rank would have drawn nobody knows: it draws what none has drawn
             self._ranks.draws_apart(1 + state["epoch"] * 1000 + state["step"])
@@ -124,10 +128,10 @@ class Ranks(Alone):
         if name == "epoch_streams":  # between two loops
             self._ranks.leaves_batches()
 
-    def _is_same(self, own):
+    def _is_same(self, rank_states):
         """Whether as many ranks had shared out as many batches between them, so that each draws what one has drawn."""
         world, readers = self._ranks.world, self._ranks.samples.size
-        return len(own) == world and own[0].get("readers", world) == readers
+        return len(rank_states) == world and rank_states[0].get("readers", world) == readers
 
     def done(self, act, also=None):
         """Has something done by the first rank; the others wait for it, or do their part of it where they have one.
@@ -163,8 +167,8 @@ class Ranks(Alone):
         return state
 
     def words(self, state):
-        many = len(state.get("ranks") or [0])
-        return "" if many == self._ranks.world else ", with %d ranks instead of %d," % (self._ranks.world, many)
+        world = len(state.get("ranks") or [0])
+        return "" if world == self._ranks.world else ", with %d ranks instead of %d," % (self._ranks.world, world)
 
 
 def crew(environment, torch, gpu):

@@ -31,8 +31,8 @@ def mean(value, weight=None):
             training's loader gave last.
     """
     processes = sys.modules.get("modak_runtime.parallel.processes")
-    here = processes.here() if processes else None
-    return value if here is None else here.mean(value, weight)
+    ranks = processes.here() if processes else None
+    return value if ranks is None else ranks.mean(value, weight)
 
 
 def log(step=None, epoch=None, **numbers):

@@ -62,10 +62,10 @@ class Energy:
 def _zones(powercap):
     """Packages, and the memory where it counts by itself: name, and file and largest value of the counter in uJ."""
     try:
-        found = sorted(name for name in os.listdir(powercap) if name.startswith(_ZONE))
+        zones = sorted(name for name in os.listdir(powercap) if name.startswith(_ZONE))
     except OSError:
         return
-    for zone in found:
+    for zone in zones:
         folder = os.path.join(powercap, zone)
         try:
             with open(os.path.join(folder, "name")) as file:
@@ -93,20 +93,22 @@ class Nvml:
             self._ctypes = ctypes
             self._library = ctypes.CDLL("libnvidia-ml.so.1") if library is None else library
             if self._library.nvmlInit_v2() == 0:
-                self._handles = dict(self._found(None if visible is None else [*map(str.strip, visible.split(","))]))
+                self._handles = dict(
+                    self._visible_handles(None if visible is None else [*map(str.strip, visible.split(","))])
+                )
         except (ImportError, OSError, AttributeError):  # there is none, or an old one
             return
 
     def joules(self):
         """What each GPU has used since its driver was loaded, by its name; those that do not count are left out."""
-        found = {}
+        joules = {}
         for name, handle in self._handles.items():
             value = self._ctypes.c_ulonglong()
             if self._library.nvmlDeviceGetTotalEnergyConsumption(handle, self._ctypes.byref(value)) == 0:
-                found[name] = value.value / 1e3
-        return found
+                joules[name] = value.value / 1e3
+        return joules
 
-    def _found(self, visible):
+    def _visible_handles(self, visible):
         number = self._ctypes.c_uint()
         if self._library.nvmlDeviceGetCount_v2(self._ctypes.byref(number)) != 0:
             return
@@ -117,5 +119,7 @@ class Nvml:
             if self._library.nvmlDeviceGetUUID(handle, name, len(name)) != 0:
                 continue
             uuid = name.value.decode()
-            if visible is None or any(each == str(index) or (each and uuid.startswith(each)) for each in visible):
+            if visible is None or any(
+                selector == str(index) or (selector and uuid.startswith(selector)) for selector in visible
+            ):
                 yield uuid, handle

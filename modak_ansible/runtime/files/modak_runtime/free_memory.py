@@ -12,8 +12,8 @@ def free_memory(proc="/proc", groups="/sys/fs/cgroup"):
     Args:
         proc: where the kernel tells of processes; groups: where control groups are mounted.
     """
-    found = [each for each in (_available(proc), *_below_limits(proc, groups)) if each is not None]
-    return max(0, min(found)) if found else None
+    limits = [limit for limit in (_available(proc), *_below_limits(proc, groups)) if limit is not None]
+    return max(0, min(limits)) if limits else None
 
 
 def _available(proc):

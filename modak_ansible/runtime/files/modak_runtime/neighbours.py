@@ -35,17 +35,17 @@ def _foreign_seconds():
 
 def _ticks():
     """Ticks of work, and all of them, of each core and of all together, by proc(5)'s names; none without /proc."""
-    found = {}
+    ticks_by_core = {}
     try:
         with open("/proc/stat") as stat:
             for name, *ticks in map(str.split, stat):
                 if name.startswith("cpu"):
                     user, nice, system, idle, waiting, irq, softirq, steal = map(int, ticks[:8])
                     busy = user + nice + system + irq + softirq + steal
-                    found[name] = busy, busy + idle + waiting
+                    ticks_by_core[name] = busy, busy + idle + waiting
     except (OSError, ValueError):
         return {}
-    return found
+    return ticks_by_core
 
 
 def stat_of(folder):
@@ -77,9 +77,9 @@ def settle_waiting(report):
     """Looks at the cores once, where the plan leaves it to that, and notes what came of it."""
     if report.planned.get(WAITS) != "adaptive":
         return
-    own = [name for name in _BRIEFLY if name in os.environ and _SETTLED not in os.environ]
-    if own:
-        report.refused(WAITS, "%s is already set" % " and ".join(own))
+    already_set = [name for name in _BRIEFLY if name in os.environ and _SETTLED not in os.environ]
+    if already_set:
+        report.refused(WAITS, "%s is already set" % " and ".join(already_set))
         return
     if _SETTLED not in os.environ:
         os.environ[_SETTLED] = "brief" if _is_crowded(os.sched_getaffinity(0)) else "stock"

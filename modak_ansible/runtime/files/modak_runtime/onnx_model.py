@@ -28,8 +28,8 @@ def load(path):
     except _Refused:
         raise
     except Exception as error:  # of three packages, each with its own
-        said = " ".join(str(error).split())[:300]
-        raise ValueError("%s cannot be converted to a PyTorch model: %s" % (path, said)) from error
+        reason = " ".join(str(error).split())[:300]
+        raise ValueError("%s cannot be converted to a PyTorch model: %s" % (path, reason)) from error
     _learn(path, module, model.graph, onnx.numpy_helper.to_array)
     return module
 
@@ -39,26 +39,26 @@ class _Refused(ValueError):
 
 
 def _known(registry):
-    return {each.operation_type for each in registry._CONVERTER_REGISTRY if each.domain == ""}
+    return {converter.operation_type for converter in registry._CONVERTER_REGISTRY if converter.domain == ""}
 
 
 def _check(path, model, registry, onnx):
     """Raises what is told of operators that nothing knows, neither by itself nor by what it is made of."""
-    known, version = _known(registry), _opset(model)
+    known_operators, version = _known(registry), _opset(model)
     unknown = set()
     for node in model.graph.node:
-        is_made = any((each.domain, each.name) == (node.domain, node.op_type) for each in model.functions)
+        is_made = any((function.domain, function.name) == (node.domain, node.op_type) for function in model.functions)
         if not is_made and node.domain in ("", "ai.onnx") and onnx.defs.has(node.op_type):
             schema = onnx.defs.get_schema(node.op_type, version)
             is_made = schema.has_function or schema.has_context_dependent_function
-        if node.op_type not in known and not is_made:
+        if node.op_type not in known_operators and not is_made:
             unknown.add(node.op_type)
     if unknown:
         raise _Refused("%s has operators that cannot be trained: %s" % (path, ", ".join(sorted(unknown))))
 
 
 def _opset(model):
-    return next((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), 0)
+    return next((imported.version for imported in model.opset_import if imported.domain in ("", "ai.onnx")), 0)
 
 
 def _converted(model, registry, onnx):
@@ -70,7 +70,7 @@ def _converted(model, registry, onnx):
     # what is made of simpler ones, such as Gelu, and is not in that opset, becomes these
     kept = [("", name) for name in _known(registry) if onnx.defs.has(name, _OPSET)]
     model = inliner.inline_selected_functions(model, kept, exclude=True, inline_schema_functions=True)
-    values = {each.name: onnx.numpy_helper.to_array(each) for each in model.graph.initializer}
+    values = {weight.name: onnx.numpy_helper.to_array(weight) for weight in model.graph.initializer}
     for node in model.graph.node:
         if node.op_type == "Reshape" and 0 not in values.get(node.input[1], ()):  # allowzero says what a 0 would mean
             del node.attribute[:]
@@ -79,8 +79,8 @@ def _converted(model, registry, onnx):
 
 def _apart(model, onnx):
     """Undoes what exporters do to equal weights: what is one by chance, such as biases of zeros, is several again."""
-    values = {each.name: each for each in model.graph.initializer}
-    outputs = {each.name for each in model.graph.output}
+    values = {weight.name: weight for weight in model.graph.initializer}
+    outputs = {output.name for output in model.graph.output}
     renamed = {}
     for node in list(model.graph.node):
         if node.op_type == "Identity" and node.input[0] in values and node.output[0] not in outputs:
@@ -88,15 +88,15 @@ def _apart(model, onnx):
             model.graph.node.remove(node)
     seen = set()
     for node in model.graph.node:
-        for at, given in enumerate(node.input):
-            name = renamed.get(given, given)
+        for position, argument in enumerate(node.input):
+            name = renamed.get(argument, argument)
             if name in seen and _is_even(onnx.numpy_helper.to_array(values[name])):
                 another = model.graph.initializer.add()
                 another.CopyFrom(values[name])
                 another.name = "%s (%d)" % (name, len(model.graph.initializer))
-                node.input[at] = another.name
+                node.input[position] = another.name
             else:
-                node.input[at] = name
+                node.input[position] = name
                 seen.update({name} & values.keys())
 
 
@@ -118,25 +118,27 @@ def _is_weight(name, value):
 def _learn(path, module, graph, array):
     """Makes parameters of the weights that onnx2torch leaves as constants, one of each that several operators share."""
     torch = import_module("torch")
-    values = {each.name: torch.from_numpy(array(each).copy()) for each in graph.initializer}
+    values = {weight.name: torch.from_numpy(array(weight).copy()) for weight in graph.initializer}
     uses = collections.defaultdict(list)
     for node in graph.node:
         for name in node.input:
             uses[name].append(node.op_type)
     learned = [name for name, value in values.items() if set(uses[name]) - set(_SETTINGS) and _is_weight(name, value)]
     container = getattr(module, "initializers", torch.nn.Module())
-    for own, value in list(container.named_buffers()):
-        if any(torch.equal(values[each], value) for each in learned):
-            delattr(container, own)
-            container.register_parameter(own, torch.nn.Parameter(value))
-    places = [(each, own, value) for each in module.modules() for own, value in each.named_parameters(recurse=False)]
-    for name in (each for each in learned if len(uses[each]) > 1):
-        same = [(each, own) for each, own, value in places if torch.equal(value.data, values[name])]
+    for buffer_name, value in list(container.named_buffers()):
+        if any(torch.equal(values[name], value) for name in learned):
+            delattr(container, buffer_name)
+            container.register_parameter(buffer_name, torch.nn.Parameter(value))
+    places = [
+        (owner, name, value) for owner in module.modules() for name, value in owner.named_parameters(recurse=False)
+    ]
+    for name in (weight_name for weight_name in learned if len(uses[weight_name]) > 1):
+        same = [(owner, attribute) for owner, attribute, value in places if torch.equal(value.data, values[name])]
         if len(same) < len(uses[name]):
             kinds = ", ".join(uses[name])
             raise _Refused(
                 "%s has %s in several operators (%s), each of which would train a copy" % (path, name, kinds)
             )
-        one = torch.nn.Parameter(values[name])
-        for each, own in same:
-            setattr(each, own, one)
+        parameter = torch.nn.Parameter(values[name])
+        for owner, attribute in same:
+            setattr(owner, attribute, parameter)

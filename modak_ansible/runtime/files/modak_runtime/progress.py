@@ -31,10 +31,10 @@ class Progress:
         began = time.perf_counter()
         path = os.path.join(os.path.dirname(self._report.path), "progress.json")
         epoch = self.loops.epoch(count) if self.epoch is None else self.epoch
-        found = {"schema": SCHEMA, "step": count, "epoch": epoch, "epochs": self.epochs, "loss": self.loss}
+        content = {"schema": SCHEMA, "step": count, "epoch": epoch, "epochs": self.epochs, "loss": self.loss}
         if self._report.ranks and self._report.ranks.get("slow"):
-            found["slow"] = self._report.ranks["slow"]
-        self._is_broken = not write_whole(path, json.dumps(found))
+            content["slow"] = self._report.ranks["slow"]
+        self._is_broken = not write_whole(path, json.dumps(content))
         return max(_PAUSE, (time.perf_counter() - began) / _SHARE)
 
     def take_loss(self, logs):

@@ -40,10 +40,10 @@ class Rank:
             name: a strategy's, by which all ranks have one, or each has its own (``ddp``); or with a number behind it,
                 such as ``tensor_2``: so many neighbours have one, and the copies are data parallel.
         """
-        strategy, _, said = name.partition("_")
+        strategy, _, number = name.partition("_")
         if strategy not in STRATEGIES:
             self.end("prepare does not know the strategy %s; it knows %s" % (strategy, ", ".join(STRATEGIES)))
-        degree = int(said) if said.isdigit() else 1 if strategy == "ddp" else self.world
+        degree = int(number) if number.isdigit() else 1 if strategy == "ddp" else self.world
         if not degree or self.world % degree:
             self.end("%s: model copies of %d ranks each do not add up to %d ranks" % (name, degree, self.world))
         return strategy, degree
@@ -127,23 +127,23 @@ def seed_alike(seed):
     if is_parallel():
         import zlib
 
-        words = "%s:%s" % (os.environ.get("MASTER_ADDR"), os.environ.get("MASTER_PORT"))
-        seed(zlib.crc32(words.encode()))
+        address = "%s:%s" % (os.environ.get("MASTER_ADDR"), os.environ.get("MASTER_PORT"))
+        seed(zlib.crc32(address.encode()))
 
 
 def _seed_generators(module):
     """Has NumPy's generators without a seed, which ask the system for one, begin alike, until ranks draw apart."""
     import random
 
-    plain, alike = module.randbits, random.Random()  # noqa: S311 - seeds of generators
-    seed_alike(alike.seed)
+    original, common = module.randbits, random.Random()  # noqa: S311 - seeds of generators
+    seed_alike(common.seed)
 
     def randbits(bits):
         processes, children = (sys.modules.get(name) for name in (
             "modak_runtime.parallel.processes", "multiprocessing.process"))  # fmt: skip
-        here = processes.here() if processes else None
-        if (here and here.draws_own()) or (children and children.parent_process()):  # which would all begin alike
-            return plain(bits)
-        return alike.getrandbits(bits)
+        ranks = processes.here() if processes else None
+        if (ranks and ranks.draws_own()) or (children and children.parent_process()):  # which would all begin alike
+            return original(bits)
+        return common.getrandbits(bits)
 
     module.randbits = randbits

@@ -26,13 +26,13 @@ class Report:
         self.prepared = False
         self.trainer = ""  # the library whose trainer runs the loop, and is told what a script's own line would be
         self.memory = None  # of a script that is traced, what it needs
-        self._found = {}
+        self._choices = {}
         self._steps = self._energy = None
         self._process = os.getpid()
         self.ranks = None  # of a training that prepare made parallel, which of how many this process is
-        others = [os.environ[name] for name in _RANKS if os.environ.get(name, "0") != "0"]
-        place = os.path.split(os.path.dirname(path))
-        self._silent = bool(others) and not (place[1] in others and os.path.basename(place[0]) == "ranks")
+        ranks = [os.environ[name] for name in _RANKS if os.environ.get(name, "0") != "0"]
+        parent = os.path.split(os.path.dirname(path))
+        self._silent = bool(ranks) and not (parent[1] in ranks and os.path.basename(parent[0]) == "ranks")
 
     def watch(self, steps):
         """Takes the clock of the steps, and writes when the process ends."""
@@ -57,25 +57,25 @@ class Report:
 
     def applied(self, name, how, note=""):
         """Notes that a choice acts; what refused it for another object before is forgotten."""
-        self._found[name] = {"applied": self.planned[name], "how": how, "reason": note}
+        self._choices[name] = {"applied": self.planned[name], "how": how, "reason": note}
 
     def stands(self, name, value, how):
         """Notes what acts in the place of a choice that has nothing to act on, unless it does for another object."""
-        if name in self.planned and (self._found.get(name) or {}).get("applied") != self.planned[name]:
-            self._found[name] = {"applied": value, "how": how, "reason": ""}
+        if name in self.planned and (self._choices.get(name) or {}).get("applied") != self.planned[name]:
+            self._choices[name] = {"applied": value, "how": how, "reason": ""}
 
     def refused(self, name, reason, how=""):
         """Notes why a choice does not act, unless it does for another object."""
-        if name in self.planned and (self._found.get(name) or {}).get("applied") is None:
-            self._found[name] = {"applied": None, "how": how, "reason": reason}
+        if name in self.planned and (self._choices.get(name) or {}).get("applied") is None:
+            self._choices[name] = {"applied": None, "how": how, "reason": reason}
 
     def is_refused(self, name):
         """Whether somebody said already why a choice does not act."""
-        return name in self._found and self._found[name]["applied"] is None
+        return name in self._choices and self._choices[name]["applied"] is None
 
     def withdrawn(self, name, reason, how=""):
         """Notes why a choice acts no longer."""
-        self._found.pop(name, None)
+        self._choices.pop(name, None)
         self.refused(name, reason, how)
 
     def mistake(self, where, error):
@@ -85,7 +85,7 @@ class Report:
     def as_dict(self, finished):
         unknown = {"applied": None, "how": "", "reason": self._why_not()}
         choices = {
-            name: dict({"planned": value}, **self._found.get(name, unknown)) for name, value in self.planned.items()
+            name: dict({"planned": value}, **self._choices.get(name, unknown)) for name, value in self.planned.items()
         }
         import resource
 
@@ -151,11 +151,13 @@ def _processor():
     """What the processor is called, as target/core/probe.py of modak_ansible says it; empty where nobody says."""
     try:
         with open("/proc/cpuinfo") as lines:
-            first = lines.read().partition("\n\n")[0]
+            first_processor = lines.read().partition("\n\n")[0]
     except OSError:
         return ""
-    said = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in first.split("\n"))}
-    name, family, model = (said.get(each, "") for each in ("model name", "cpu family", "model"))
+    fields = {
+        name.strip(): value.strip() for name, _, value in (line.partition(":") for line in first_processor.split("\n"))
+    }
+    name, family, model = (fields.get(field, "") for field in ("model name", "cpu family", "model"))
     if name and family and model and not any(letter.isdigit() for letter in name):
         return "%s family %s model %s" % (name, family, model)
     return name

@@ -88,8 +88,8 @@ class Steps:
         read = getattr(self.batches and self.batches(), "_num_yielded", 0)
         if read and steps > 2:
             passes, ahead = divmod(read, steps)
-            found = passes if ahead < 2 else 0
-            self._passes = found if self._passes in (None, found) else 0
+            passes_per_step = passes if ahead < 2 else 0
+            self._passes = passes_per_step if self._passes in (None, passes_per_step) else 0
 
     def tell(self):
         """Writes how far the training is; gives the seconds until that is to be done again."""
@@ -103,16 +103,16 @@ class Steps:
     def as_dict(self):
         """The steps in seconds; what is not known is None."""
         ordered = sorted(self._intervals)
-        many = self.count > 1 and bool(ordered)
+        is_timed = self.count > 1 and bool(ordered)
         return {
             "count": self.count,
             "first_seconds": _rounded(self._first - self._loop) if self.count and self._loop else None,
             "to_first_step_seconds": _rounded(self._first - self._began) if self.count else None,
             # with what lies between epochs
-            "mean_seconds": _rounded((self._last - self._first) / (self.count - self._at_first)) if many else None,
-            "median_seconds": _rounded(_quantile(ordered, 0.5)) if many else None,
-            "p10_seconds": _rounded(_quantile(ordered, 0.1)) if many else None,
-            "p90_seconds": _rounded(_quantile(ordered, 0.9)) if many else None,
+            "mean_seconds": _rounded((self._last - self._first) / (self.count - self._at_first)) if is_timed else None,
+            "median_seconds": _rounded(_quantile(ordered, 0.5)) if is_timed else None,
+            "p10_seconds": _rounded(_quantile(ordered, 0.1)) if is_timed else None,
+            "p90_seconds": _rounded(_quantile(ordered, 0.9)) if is_timed else None,
             "all_seconds": _rounded(self._last - self._first) if self.count else None,
             "total_seconds": _rounded(time.perf_counter() - self._began),
             "batch_size": self.batch_size and self.batch_size * (self._passes or 1),

@@ -88,10 +88,10 @@ class Diary:
         """Notes how it ended."""
         self._content.update(state=state, reason=reason)
         self._write()
-        best, own = self._content["best"], self._tuning["candidates"][0]["name"]
-        is_told = self._is_tuning or best not in ("", own)
-        found = "; best: %s" % (self._titles[best] if best else "none was measured") if is_told else ""
-        self.say("ended: %s%s" % (reason, found))
+        best, choice = self._content["best"], self._tuning["candidates"][0]["name"]
+        is_told = self._is_tuning or best not in ("", choice)
+        ending = "; best: %s" % (self._titles[best] if best else "none was measured") if is_told else ""
+        self.say("ended: %s%s" % (reason, ending))
 
     def say(self, text):
         """Writes a line for people."""

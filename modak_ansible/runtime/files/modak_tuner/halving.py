@@ -36,8 +36,8 @@ def pruner_of(optuna, reduction, kept):
     class WholeRung(optuna.pruners.BasePruner):
         def prune(self, study, trial):
             step = trial.last_step
-            found = [trial.intermediate_values for trial in study.get_trials(deepcopy=False)]
-            values = sorted(each[step] for each in found if step in each)
+            values_by_step = [trial.intermediate_values for trial in study.get_trials(deepcopy=False)]
+            values = sorted(by_step[step] for by_step in values_by_step if step in by_step)
             best = values[: max(1, math.ceil(len(values) / reduction))]
             return trial.number not in kept and trial.intermediate_values[step] > best[-1]
 
@@ -60,7 +60,7 @@ class Halving:
         self._busy = diary.busy
         self._candidates = {candidate["name"]: candidate for candidate in tuning["candidates"]}
         self._names = list(self._candidates)
-        self._own = self._names[0]
+        self._choice = self._names[0]
         self._measures = [{} for _ in range(tuning["rungs"])]  # of each rung, by name
         self._durations = []
         self._began = clock()
@@ -68,7 +68,7 @@ class Halving:
 
     def take_turns(self):
         """Runs the choice and stock for the same steps again and again, which halves nothing; gives why it ended."""
-        self._diary.best(self._own, 0)
+        self._diary.best(self._choice, 0)
         names = self._names[:2]
         for rung in range(self._tuning["rungs"]):
             if self._left() < len(names) * self._usual():
@@ -86,13 +86,13 @@ class Halving:
 
         Then stock does, or what the plan has in its place where stock breaks a preference or good practice.
         """
-        stock, *instead = self._names[1:]
+        stock, *replacements = self._names[1:]
         pairs, measured = self._pairs(stock), self._measures[rung]
-        is_left = bool(measured) and self._own not in measured
+        is_left = bool(measured) and self._choice not in measured
         is_faster = len(pairs.gains) > 1 and pairs.wins(self._apart())
-        takes = instead[0] if instead else stock
-        may_win = self._candidates[takes]["may_win"]
-        self._diary.best(takes if may_win and (is_left or is_faster) else self._own, rung)
+        alternative = replacements[0] if replacements else stock
+        may_win = self._candidates[alternative]["may_win"]
+        self._diary.best(alternative if may_win and (is_left or is_faster) else self._choice, rung)
 
     def tune(self, optuna):
         """Runs all of it, and gives why it ended; the best so far is in the diary at every moment."""
@@ -112,7 +112,7 @@ class Halving:
             if rung < self._tuning["rungs"] - 1:  # behind the last one nobody goes on
                 rivals = [name for name in rivals if not self._is_pruned(rung, name)]
             self._note_best(rung)
-            if not [name for name in rivals if name != self._own]:
+            if not [name for name in rivals if name != self._choice]:
                 break
             runners = rivals[:: -1 if rung % 2 == 0 else 1]
         else:
@@ -123,48 +123,48 @@ class Halving:
 
     def _combined(self):
         """The combinations whose parts were all faster than the plan's choice, the most promising first."""
-        measured, own = self._measures[0], self._own
-        if own not in measured:
+        measured, choice = self._measures[0], self._choice
+        if choice not in measured:
             return []
-        gains = {name: math.log(self._score(0, own) / self._score(0, name)) for name in measured}
-        found = []
+        gains = {name: math.log(self._score(0, choice) / self._score(0, name)) for name in measured}
+        promising = []
         for name in self._names:
             parts = self._candidates[name]["parts"]
             if parts and all(gains.get(part, 0.0) > 0.0 for part in parts):
-                found.append((-sum(gains[part] for part in parts), name))
+                promising.append((-sum(gains[part] for part in parts), name))
         room = max(0, (self._tuning["first_rung"] or len(self._names)) - len(measured))
-        return [name for _, name in sorted(found, key=lambda each: each[0])[:room]]  # stable
+        return [name for _, name in sorted(promising, key=lambda pair: pair[0])[:room]]  # stable
 
     def _separate(self, rivals):
         """Turns of the best one and the plan's choice, until it surely is the faster one, or surely is not.
 
         A job that trains afterwards takes no turn that costs more than the training could gain by it.
         """
-        others = [name for name in rivals if name != self._own]
+        challengers = [name for name in rivals if name != self._choice]
         rung = len(self._measures) - 1
-        if self._own not in self._measures[rung]:
+        if self._choice not in self._measures[rung]:
             return
-        best = max(others, key=lambda name: self._pairs(name).gain)
+        best = max(challengers, key=lambda name: self._pairs(name).gain)
         for turn in range(_MORE):
             pairs, apart, cost = self._pairs(best), self._apart(), 2 * self._durations[-1]
             is_told = pairs.wins(apart) or pairs.perhaps(apart) < scores.LEAST_GAIN
             is_whole = self._tuning["trains"] and self._candidates[best].get("total_steps")
-            if is_whole and self._score(rung, self._own) * pairs.perhaps(apart) < cost:
+            if is_whole and self._score(rung, self._choice) * pairs.perhaps(apart) < cost:
                 return
             if is_told or self._left() < cost:
                 return
             self._measures.append({})
             rung += 1
-            reason = self._run_rung(rung, [self._own, best][:: -1 if turn % 2 else 1])
+            reason = self._run_rung(rung, [self._choice, best][:: -1 if turn % 2 else 1])
             if reason or len(self._measures[rung]) < 2:
                 return
             self._note_best(rung)
 
     def _pairs(self, name):
-        return scores.Pairs(self._candidates[name], self._candidates[self._own], self._measures, self._busy)
+        return scores.Pairs(self._candidates[name], self._candidates[self._choice], self._measures, self._busy)
 
     def _apart(self):
-        return scores.apart_of(self._pairs(name) for name in self._names if name != self._own)
+        return scores.apart_of(self._pairs(name) for name in self._names if name != self._choice)
 
     def _begin_study(self, optuna):
         optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -260,11 +260,11 @@ class Halving:
             else:
                 self._diary.best("", None)
             return
-        if self._own in measured:
+        if self._choice in measured:
             apart = self._apart()
-            against = {name: self._pairs(name) for name in names if name != self._own}
+            against = {name: self._pairs(name) for name in names if name != self._choice}
             rivals = [name for name, pairs in against.items() if pairs.wins(apart)]
-            best = max(rivals, key=lambda name: against[name].surely(apart), default=self._own)
+            best = max(rivals, key=lambda name: against[name].surely(apart), default=self._choice)
         else:
             best = min(names, key=lambda name: self._score(rung, name))
         self._diary.best(best, rung)

@@ -50,8 +50,8 @@ def busy_limit(cores):
 
 def is_comparable(measure, other, busy):
     """Whether others kept the machine as busy while one ran as while the other did, as far as anybody knows."""
-    mine, theirs = measure.get("foreign_cores"), other.get("foreign_cores")
-    return mine is None or theirs is None or abs(mine - theirs) <= busy
+    foreign_cores, other_cores = measure.get("foreign_cores"), other.get("foreign_cores")
+    return foreign_cores is None or other_cores is None or abs(foreign_cores - other_cores) <= busy
 
 
 class Pairs:
@@ -65,11 +65,13 @@ class Pairs:
     def __init__(self, candidate, other, measures, busy=math.inf):
         self.gains, self._doubts = [], []
         for measured in measures:
-            mine, theirs = measured.get(candidate["name"]), measured.get(other["name"])
-            if mine and theirs and is_comparable(mine, theirs, busy):
-                own, its = score(candidate, mine), score(other, theirs)
-                self.gains.append(math.log(its / own))
-                self._doubts.append(math.hypot(doubt(candidate, mine) / own, doubt(other, theirs) / its))
+            measure, other_measure = measured.get(candidate["name"]), measured.get(other["name"])
+            if measure and other_measure and is_comparable(measure, other_measure, busy):
+                own_score, other_score = score(candidate, measure), score(other, other_measure)
+                self.gains.append(math.log(other_score / own_score))
+                self._doubts.append(
+                    math.hypot(doubt(candidate, measure) / own_score, doubt(other, other_measure) / other_score)
+                )
 
     @property
     def gain(self):
@@ -78,7 +80,7 @@ class Pairs:
 
     def error(self, apart):
         """The standard error of the gain, by how far two pairs lie apart and how far single steps do."""
-        within = sum(each * each for each in self._doubts) / len(self.gains)
+        within = sum(noise * noise for noise in self._doubts) / len(self.gains)
         return math.sqrt((apart * apart + within) / len(self.gains))
 
     def surely(self, apart):
@@ -94,10 +96,10 @@ class Pairs:
         return self.gain + _ONE_SIDED * self.error(apart) if self.gains else math.inf
 
 
-def apart_of(every):
+def apart_of(all_pairs):
     """How far two pairs of the same candidates lie apart, by all pairs of a tuning and by what is usual."""
     squares, degrees = _WORTH * _APART * _APART, _WORTH
-    for pairs in every:
+    for pairs in all_pairs:
         squares += sum((gain - pairs.gain) ** 2 for gain in pairs.gains)
         degrees += max(0, len(pairs.gains) - 1)
     return math.sqrt(squares / degrees)

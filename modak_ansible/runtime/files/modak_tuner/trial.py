@@ -19,18 +19,18 @@ _NEGATIVE = re.compile(r"-\d+|-\d*\.\d+", re.ASCII)  # no option to Python's par
 
 def command_of(plan, candidate, python, dataset):
     """The words of a candidate's command, as the job's script has them."""
-    words = [python, plan["application"]["script"]]
+    command = [python, plan["application"]["script"]]
     for name, value in candidate["arguments"]:
         if value is False:
             continue
         option = "-" + name if len(name) == 1 else "--" + name
         if value is True:
-            words.append(option)
+            command.append(option)
         elif len(name) > 1 and value.startswith("-") and not _NEGATIVE.fullmatch(value):
-            words.append(option + "=" + _filled(value, dataset))
+            command.append(option + "=" + _filled(value, dataset))
         else:
-            words += [option, _filled(value, dataset)]
-    return words + [_filled(word, dataset) for word in plan["application"]["words"]]
+            command += [option, _filled(value, dataset)]
+    return command + [_filled(word, dataset) for word in plan["application"]["words"]]
 
 
 def _filled(word, dataset):
@@ -38,20 +38,20 @@ def _filled(word, dataset):
     return re.sub(r"\{(dataset\.|after:)([^{}]*)\}", _folder, word.replace(_DATASET, dataset))
 
 
-def _folder(found):
-    kind = "MODAK_AFTER_" if found.group(1) == "after:" else "MODAK_DATASET_"
-    return os.environ.get(kind + re.sub(r"[^A-Z0-9]", "_", found.group(2).upper()), "")
+def _folder(match):
+    kind = "MODAK_AFTER_" if match.group(1) == "after:" else "MODAK_DATASET_"
+    return os.environ.get(kind + re.sub(r"[^A-Z0-9]", "_", match.group(2).upper()), "")
 
 
 def environment_of(base, candidate, folder, steps, seconds):
     """What a trial's process sees: nothing that it measures or applies gets into the user's results."""
     runtime = base.get("PYTHONPATH", "").partition(os.pathsep)[0]
     dataset = base.get("MODAK_DATASET", "")
-    given = {name: _filled(value, dataset) for name, value in candidate["environment"]}
-    found = dict(base, **given)
-    if "PYTHONPATH" in given:
-        found["PYTHONPATH"] = os.pathsep.join([runtime, given["PYTHONPATH"]])
-    found.update(
+    own_variables = {name: _filled(value, dataset) for name, value in candidate["environment"]}
+    environment = dict(base, **own_variables)
+    if "PYTHONPATH" in own_variables:
+        environment["PYTHONPATH"] = os.pathsep.join([runtime, own_variables["PYTHONPATH"]])
+    environment.update(
         PYTHONNOUSERSITE="1",
         PYTHONUNBUFFERED="1",
         MODAK_LAUNCHED="%.3f" % time.time(),
@@ -60,7 +60,7 @@ def environment_of(base, candidate, folder, steps, seconds):
         MODAK_TRIAL_STEPS=str(steps),
         MODAK_TRIAL_SECONDS="%.3f" % seconds,
     )
-    return found
+    return environment
 
 
 class Runner:
@@ -76,7 +76,7 @@ class Runner:
 
     def __init__(self, deployment, plan, python, chooses=True):
         self._deployment, self._plan, self._python = deployment, plan, python
-        self._own = plan["tuning"]["candidates"][0]["values"] if chooses else None
+        self._choice_values = plan["tuning"]["candidates"][0]["values"] if chooses else None
         self._process, self._signal = None, 0
 
     @property
@@ -106,9 +106,9 @@ class Runner:
 
     def _tells_apart(self, candidate):
         """What a candidate has to apply: what it differs in from the plan's choice, which trains as it is, too."""
-        if self._own is None:
+        if self._choice_values is None:
             return set()
-        names = {name for name, value in candidate["values"].items() if self._own.get(name) != value}
+        names = {name for name, value in candidate["values"].items() if self._choice_values.get(name) != value}
         return names | ({"accumulation"} if "batch_size" in names else set())  # one choice in the plan
 
     def _check(self):
@@ -183,10 +183,10 @@ def _judged(code, folder, seconds, names):
     if not steps.get("count"):
         kind = TooSlow if (steps.get("total_seconds") or 0.0) >= seconds else Failed
         raise kind("none of its steps were counted in %.0f s" % (steps.get("total_seconds") or seconds))
-    imports = [each.get("import_seconds") or 0.0 for each in (report.get("frameworks") or {}).values()]
-    about = ("hostname", "processor", "accelerator", "frameworks", "choices", "peak_memory_bytes")
+    imports = [framework.get("import_seconds") or 0.0 for framework in (report.get("frameworks") or {}).values()]
+    reported = ("hostname", "processor", "accelerator", "frameworks", "choices", "peak_memory_bytes")
     # the longest has those within it that it imports
-    return dict(steps, import_seconds=max(imports, default=0.0), report={name: report.get(name) for name in about})
+    return dict(steps, import_seconds=max(imports, default=0.0), report={name: report.get(name) for name in reported})
 
 
 def _name_of(code):

@@ -21,9 +21,9 @@ class Accelerator:
     """
 
     def __init__(self, torch, copy, base, held):
-        self._torch, self._copy, self._known, self.base, self.held = torch, copy, {}, base, held
+        self._torch, self._copy, self._answers, self.base, self.held = torch, copy, {}, base, held
 
-    def asked(self, func, args, kwargs):
+    def usage(self, func, args, kwargs):
         """Bytes that an operator takes while it computes, beside what it is given, and of what it gives, each.
 
         NOTHING where it cannot run alone.
@@ -31,13 +31,13 @@ class Accelerator:
         pytree = self._torch.utils._pytree
         leaves, form = pytree.tree_flatten((args, kwargs))
         try:
-            told = [_told(self._torch, each) for each in leaves]
-            question = json.dumps((str(func), told, pytree.treespec_dumps(form)))
+            described = [_described(self._torch, leaf) for leaf in leaves]
+            question = json.dumps((str(func), described, pytree.treespec_dumps(form)))
         except (TypeError, ValueError, NotImplementedError, RuntimeError):  # a script's own objects, sparse tensors
             return NOTHING
-        if question not in self._known:
-            self._known[question] = self._copy.ask(question) or NOTHING
-        return self._known[question]
+        if question not in self._answers:
+            self._answers[question] = self._copy.ask(question) or NOTHING
+        return self._answers[question]
 
 
 def find(torch):
@@ -46,17 +46,17 @@ def find(torch):
         return None
 
     def answer(question=None):
-        return _taken(torch, *json.loads(question)) if question else _first(torch)
+        return _measured(torch, *json.loads(question)) if question else _base_usage(torch)
 
     copy = Copy(answer)
-    found = copy.ask()
-    if found is None:
+    base_usage = copy.ask()
+    if base_usage is None:
         copy.end()
         return None
-    return Accelerator(torch, copy, **found)
+    return Accelerator(torch, copy, **base_usage)
 
 
-def _told(torch, leaf):
+def _described(torch, leaf):
     """A tensor as what makes one like it; what else there is as it is."""
     if isinstance(leaf, torch.Tensor):
         return "tensor", list(leaf.shape), list(leaf.stride()), name_of(leaf.dtype), leaf.device.type
@@ -67,12 +67,12 @@ def _told(torch, leaf):
     return "plain", leaf
 
 
-def name_of(thing):
+def name_of(value):
     """What PyTorch calls a dtype, a layout or a memory format among its own names."""
-    return str(thing).rpartition(".")[2]
+    return str(value).rpartition(".")[2]
 
 
-def _first(torch):
+def _base_usage(torch):
     """What is taken before any tensor, once what trainings use has computed; None without a device."""
     if not torch.cuda.is_available():
         return None
@@ -82,43 +82,43 @@ def _first(torch):
     model(torch.zeros(8, 4, 8, 8, device="cuda")).sum().backward()
     optimizer.step()
     del model, optimizer
-    kept = torch.cuda.memory_allocated()  # cuBLAS keeps a workspace for the thread of each pass
+    allocated = torch.cuda.memory_allocated()  # cuBLAS keeps a workspace for the thread of each pass
     free, total = torch.cuda.mem_get_info()
-    return {"base": total - free - torch.cuda.memory_reserved(), "held": [kept // 2] * 2}
+    return {"base": total - free - torch.cuda.memory_reserved(), "held": [allocated // 2] * 2}
 
 
-def _taken(torch, name, told, form):
+def _measured(torch, name, leaves, form):
     """Bytes that were allocated at most, less those of what the operator is given and gives; and the latter."""
     pytree, cuda = torch.utils._pytree, torch.cuda
     cuda.empty_cache()
-    if sum(_room(torch, each) for each in told) > _LARGEST * cuda.mem_get_info()[0]:
+    if sum(_size(torch, leaf) for leaf in leaves) > _LARGEST * cuda.mem_get_info()[0]:
         return None
-    args, kwargs = pytree.tree_unflatten([_made(torch, each) for each in told], pytree.treespec_loads(form))
+    args, kwargs = pytree.tree_unflatten([_rebuilt(torch, leaf) for leaf in leaves], pytree.treespec_loads(form))
     function = torch.ops
     for part in name.split("."):
         function = getattr(function, part)
     before = cuda.memory_allocated()
     cuda.reset_peak_memory_stats()
     with torch.no_grad():
-        found = function(*args, **kwargs)
+        outputs = function(*args, **kwargs)
     cuda.synchronize()
     peak, after = cuda.max_memory_allocated(), cuda.memory_allocated()
-    given = [each.untyped_storage().nbytes() for each in pytree.tree_leaves(found) if isinstance(each, torch.Tensor)]
-    return {"transient": max(0, peak - max(before, after)), "given": given}
+    sizes = [leaf.untyped_storage().nbytes() for leaf in pytree.tree_leaves(outputs) if isinstance(leaf, torch.Tensor)]
+    return {"transient": max(0, peak - max(before, after)), "given": sizes}
 
 
-def _room(torch, told):
-    if told[0] != "tensor":
+def _size(torch, leaf):
+    if leaf[0] != "tensor":
         return 0
-    _, shape, stride, dtype, _ = told
+    _, shape, stride, dtype, _ = leaf
     return getattr(torch, dtype).itemsize * (1 + sum((size - 1) * step for size, step in zip(shape, stride) if size))
 
 
-def _made(torch, told):
-    kind, *about = told
+def _rebuilt(torch, leaf):
+    kind, *details = leaf
     if kind == "tensor":
-        shape, stride, dtype, device = about
+        shape, stride, dtype, device = details
         return torch.empty_strided(shape, stride, dtype=getattr(torch, dtype), device=device).zero_()
     if kind == "device":
-        return torch.device(about[0])
-    return getattr(torch, about[0]) if kind == "named" else about[0]
+        return torch.device(details[0])
+    return getattr(torch, details[0]) if kind == "named" else details[0]

@@ -6,12 +6,12 @@ def repeated(torch, model):
 
     One with a batch norm does not: it would count its batch twice.
     """
-    norm, found = torch.nn.modules.batchnorm._NormBase, []
+    norm, all_groups = torch.nn.modules.batchnorm._NormBase, []
 
     def may_repeat(child):
         is_made_of_others = any(True for _ in child.children())
         is_called = type(child).forward is not torch.nn.Module.forward
-        return is_made_of_others and is_called and not any(isinstance(each, norm) for each in child.modules())
+        return is_made_of_others and is_called and not any(isinstance(part, norm) for part in child.modules())
 
     def look_into(module):
         kinds = {}
@@ -19,11 +19,11 @@ def repeated(torch, model):
             if may_repeat(child):
                 kinds.setdefault(type(child), []).append(child)
         groups = [group for group in kinds.values() if len(group) > 1]
-        found.extend(groups)
-        taken = {id(each) for group in groups for each in group}
+        all_groups.extend(groups)
+        grouped_ids = {id(member) for group in groups for member in group}
         for child in module.children():
-            if id(child) not in taken:
+            if id(child) not in grouped_ids:
                 look_into(child)
 
     look_into(model)
-    return found
+    return all_groups

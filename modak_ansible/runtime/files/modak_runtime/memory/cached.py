@@ -38,20 +38,20 @@ class Cache:
         size = max(_BLOCK, -(-size // _BLOCK) * _BLOCK)
         is_small = size <= _SMALL
         free = self._free[is_small]
-        found = bisect.bisect_left(free, (size,))
-        if found < len(free):
-            block = free.pop(found)[2]
+        index = bisect.bisect_left(free, (size,))
+        if index < len(free):
+            block = free.pop(index)[2]
         else:
             block = _Block(_segment(size), next(self._places))
             self.reserved += block.size
         block.is_free = False
-        left = block.size - size
-        if left >= _BLOCK if is_small else left > _SMALL:
-            rest = _Block(left, next(self._places), block, block.after)
+        excess = block.size - size
+        if excess >= _BLOCK if is_small else excess > _SMALL:
+            remainder = _Block(excess, next(self._places), block, block.after)
             if block.after is not None:
-                block.after.before = rest
-            block.after, block.size = rest, size
-            self._keep(rest, is_small)
+                block.after.before = remainder
+            block.after, block.size = remainder, size
+            self._keep(remainder, is_small)
         block.is_small = is_small
         return block
 
@@ -87,7 +87,7 @@ def _segment(size):
 
 def peaks(events):
     """Bytes that are reserved under each label, as ``heap`` notes what is asked."""
-    cache, blocks, found, label = Cache(), [], {}, -1
+    cache, blocks, reserved, label = Cache(), [], {}, -1
     for event in events:
         kind, value = event & 7, event >> 3
         if kind == ALLOCATE:
@@ -97,5 +97,5 @@ def peaks(events):
             blocks[value] = None
         elif kind == LABEL:
             label = value
-        found[label] = cache.reserved
-    return found
+        reserved[label] = cache.reserved
+    return reserved

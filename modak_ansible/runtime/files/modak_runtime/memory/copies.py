@@ -35,9 +35,9 @@ class Copy:
             with os.fdopen(os.dup(self._asks), "w") as pipe:
                 pipe.write(json.dumps([mark, question]) + "\n")
             for line in self._hears:
-                told, found = json.loads(line)
-                if told == mark:  # another copy of its original may have asked, and ended before it heard
-                    return found
+                answered_mark, answer = json.loads(line)
+                if answered_mark == mark:  # another copy of its original may have asked, and ended before it heard
+                    return answer
         except (OSError, ValueError):
             pass
         return None
@@ -51,19 +51,19 @@ class Copy:
 def from_copy(act):
     """What a function gives in a copy of this process; None where that failed."""
     copy = Copy(act)
-    found = copy.ask()
+    answer = copy.ask()
     copy.end()
-    return found
+    return answer
 
 
 def _serve(answer, questions, answers):
-    with os.fdopen(questions) as asked, os.fdopen(answers, "w") as told:
-        for line in asked:
+    with os.fdopen(questions) as reader, os.fdopen(answers, "w") as writer:
+        for line in reader:
             mark = ""
             try:
                 mark, question = json.loads(line)
-                found = json.dumps([mark, answer(*question)])
+                reply = json.dumps([mark, answer(*question)])
             except Exception:  # the border: what cannot be answered is not known
-                found = json.dumps([mark, None])
-            told.write(found + "\n")
-            told.flush()
+                reply = json.dumps([mark, None])
+            writer.write(reply + "\n")
+            writer.flush()

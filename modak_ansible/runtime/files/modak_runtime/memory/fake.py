@@ -11,14 +11,14 @@ from modak_runtime.tensors import is_dense, size_of
 _FEW = 1 << 20  # elements
 
 
-def made():
+def fake_mode():
     """PyTorch's mode in which whatever makes a tensor makes a fake one."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     return FakeTensorMode(allow_non_fake_inputs=True)
 
 
-def really():
+def real_tensors():
     """What is done within is done with real tensors."""
     from torch.utils._python_dispatch import _disable_current_modes
 
@@ -41,51 +41,54 @@ def ledger(torch, trace):
 
     class Ledger(TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            if any(hasattr(each, "full_tensor") for each in types):  # a DTensor: of what it is made of, each by itself
+            # a DTensor: of what it is made of, each by itself
+            if any(hasattr(tensor_type, "full_tensor") for tensor_type in types):
                 return NotImplemented
             kwargs = kwargs or {}
             # there operators come as they are called, and not what they are made of
             if torch.is_inference_mode_enabled() and func.namespace != "prim":
                 with self:
-                    found = func.decompose(*args, **kwargs)
-                if found is not NotImplemented:
-                    return found
+                    outputs = func.decompose(*args, **kwargs)
+                if outputs is not NotImplemented:
+                    return outputs
             if func in looked_at and is_fake(args[0]) and args[0].constant is None:
                 kind = args[0].dtype
                 return 1.0 if kind.is_floating_point else kind is torch.bool or 0
             if func in compared:
                 return False
             adds_in_place = _adds_in_place(torch, func, args)
-            given = leaves((args, kwargs))
-            taken = trace.asked(func, args, kwargs, given)
-            found = _whole_numbers(torch, func, args, kwargs, given)
-            if found is None and taken is not None:
-                found = recurrent.of_cudnn(torch, func, args, taken["given"])
-            if found is None:
-                found = recurrent.of_processor(func, args, func(*args, **kwargs))
+            inputs = leaves((args, kwargs))
+            usage = trace.usage(func, args, kwargs, inputs)
+            outputs = _whole_numbers(torch, func, args, kwargs, inputs)
+            if outputs is None and usage is not None:
+                outputs = recurrent.of_cudnn(torch, func, args, usage["given"])
+            if outputs is None:
+                outputs = recurrent.of_processor(func, args, func(*args, **kwargs))
             if adds_in_place:
-                trace.takes_over(args[0], found)
-            room = _room(torch, func, args, found) if taken is None else [taken["transient"]] * bool(taken["transient"])
+                trace.takes_over(args[0], outputs)
+            room = (
+                _room(torch, func, args, outputs) if usage is None else [usage["transient"]] * bool(usage["transient"])
+            )
             # the weights of cuDNN's layers are there already
-            made = found[:4] if func is torch.ops.aten._cudnn_rnn.default else found
-            trace.made(func.overloadpacket.__name__, leaves(made), room, on_device=taken is not None)
-            trace.ran(func, args, kwargs, found)
-            return found
+            new_outputs = outputs[:4] if func is torch.ops.aten._cudnn_rnn.default else outputs
+            trace.note_tensors(func.overloadpacket.__name__, leaves(new_outputs), room, on_device=usage is not None)
+            trace.ran(func, args, kwargs, outputs)
+            return outputs
 
     return Ledger()
 
 
 def _whole_numbers(torch, func, args, kwargs, leaves):
     """What an operator gives that makes whole numbers of real ones, or of none; None for any other."""
-    given = [each for each in leaves if isinstance(each, torch.Tensor)]
-    if not all(_is_real(each) for each in given):
+    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    if not all(_is_real(tensor) for tensor in tensors):
         return None
-    if not given and func.overloadpacket.__name__ not in ("randint", "randperm", "arange"):
+    if not tensors and func.overloadpacket.__name__ not in ("randint", "randperm", "arange"):
         return None
-    with really():
-        found = func(*args, **kwargs)
-    made = [each for each in torch.utils._pytree.tree_leaves(found) if isinstance(each, torch.Tensor)]
-    return found if all(_is_real(each) for each in made) else None
+    with real_tensors():
+        outputs = func(*args, **kwargs)
+    output_tensors = [leaf for leaf in torch.utils._pytree.tree_leaves(outputs) if isinstance(leaf, torch.Tensor)]
+    return outputs if all(_is_real(tensor) for tensor in output_tensors) else None
 
 
 def _is_real(tensor):
@@ -112,17 +115,17 @@ def _adds_in_place(torch, func, args):
         return False
 
 
-def _room(torch, func, args, found):
+def _room(torch, func, args, output):
     """Bytes that an operator takes while it computes, each: oneDNN lays images and weights out in blocks, and back."""
     if func is torch.ops.aten.convolution.default:
-        return [_blocked(torch, each) for each in (args[0], found)]
+        return [_blocked(torch, images) for images in (args[0], output)]
     if func is torch.ops.aten.convolution_backward.default:
-        return [_blocked(torch, each) for each in args[:2]]
+        return [_blocked(torch, images) for images in args[:2]]
     if func.overloadpacket.__name__ in ("mkldnn_rnn_layer", "mkldnn_rnn_layer_backward"):
         is_backward = "backward" in func.overloadpacket.__name__
         packed = 3 if is_backward else 1  # of both gradients, too
-        more = [4 * recurrent.of_states(args)] if is_backward else []
-        return [size_of(each) for each in args[1:3]] * packed + more
+        states = [4 * recurrent.of_states(args)] if is_backward else []
+        return [size_of(weight) for weight in args[1:3]] * packed + states
     return []
 
 
@@ -138,9 +141,9 @@ def follow_sizes(torch, trace):
     resize = kind.resize_
 
     def resize_(self, size):
-        found = resize(self, size)
+        storage = resize(self, size)
         trace.resized(self)
-        return found
+        return storage
 
     kind.resize_ = resize_
 
@@ -153,20 +156,20 @@ def look_at_no_numbers(torch):
         return [zeros(shape[1:]) for _ in range(shape[0])] if shape else 0
 
     def array(self, *_arguments, **_options):
-        with really():
+        with real_tensors():
             return torch.zeros(tuple(self.shape), dtype=self.dtype).numpy()
 
     clone = torch.UntypedStorage.clone
 
     def cloned(self):
-        with really():  # copy.deepcopy asks for that of a tensor that is real
+        with real_tensors():  # copy.deepcopy asks for that of a tensor that is real
             return clone(self)
 
     def copied(self, memo):
         if id(self) not in memo:
-            found = self.detach().clone().requires_grad_(self.requires_grad)
+            copy = self.detach().clone().requires_grad_(self.requires_grad)
             is_parameter = isinstance(self, torch.nn.Parameter)
-            memo[id(self)] = torch.nn.Parameter(found, self.requires_grad) if is_parameter else found
+            memo[id(self)] = torch.nn.Parameter(copy, self.requires_grad) if is_parameter else copy
         return memo[id(self)]
 
     torch.UntypedStorage.clone = cloned
@@ -192,11 +195,11 @@ def let_modules_move(torch, mode):
 
     PyTorch refuses to swap what has weak references, and the mode keeps one to every parameter, to know it again.
     """
-    swap, known = torch.utils.swap_tensors, mode.fake_tensor_converter.meta_converter
+    swap, converter = torch.utils.swap_tensors, mode.fake_tensor_converter.meta_converter
 
-    def swap_tensors(one, other):
-        known.tensor_memo.clear()
-        swap(one, other)
+    def swap_tensors(first, second):
+        converter.tensor_memo.clear()
+        swap(first, second)
 
     torch.utils.swap_tensors = swap_tensors
 
@@ -211,13 +214,13 @@ def give_batches(torch, batches):
     begin, alone = loader.__iter__, {"num_workers": 0, "prefetch_factor": None, "persistent_workers": False}
 
     def __iter__(self):
-        kept = {name: getattr(self, name, None) for name in alone}
+        saved = {name: getattr(self, name, None) for name in alone}
         self.__dict__.update(alone)
         try:
-            with really():
+            with real_tensors():
                 iterator = begin(self)
         finally:
-            self.__dict__.update(kept)
+            self.__dict__.update(saved)
         return batches(self, iterator)
 
     loader.__iter__ = __iter__

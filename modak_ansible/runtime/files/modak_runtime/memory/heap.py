@@ -68,51 +68,53 @@ class Heap:
         Batches of other sizes are left out, but for what they have left behind: a training has whole ones alone.
         Without the numbers that the kernel gives on Linux it is empty.
         """
-        found = {}
+        largest = {}
         for share in {share for _, share in self._labels}:
             events = self._without_shares_but(share)
             replays = [replay(events) for replay in self._replays]
-            for number, (loop, its) in enumerate(self._labels):
+            for number, (loop, label_share) in enumerate(self._labels):
                 peaks = sorted(replay[number] for replay in replays if number in replay)
-                if its == share and peaks:
-                    found[loop, share] = max(found.get((loop, share), 0), peaks[len(peaks) // 2])
-        return found
+                if label_share == share and peaks:
+                    largest[loop, share] = max(largest.get((loop, share), 0), peaks[len(peaks) // 2])
+        return largest
 
     def _without_shares_but(self, share):
         """The events of batches that are divided so, and of loops that have one size alone."""
         shares = {}
-        for loop, its in self._labels:
-            shares.setdefault(loop, set()).add(its)
-        left_out = [len(shares[loop]) > 1 and its != share for loop, its in self._labels]
-        kept, numbers, given, is_left_out = array("q"), {}, 0, False
+        for loop, label_share in self._labels:
+            shares.setdefault(loop, set()).add(label_share)
+        left_out = [len(shares[loop]) > 1 and label_share != share for loop, label_share in self._labels]
+        events, numbers, count, is_left_out = array("q"), {}, 0, False
         for event in self._events:
             kind, value = event & 7, event >> 3
             if kind == LABEL:
                 is_left_out = left_out[value]
             elif kind == ALLOCATE:
-                given += 1
-                if is_left_out and self._begins[given - 1] == self._ends.get(given - 1):
+                count += 1
+                if is_left_out and self._begins[count - 1] == self._ends.get(count - 1):
                     continue
-                numbers[given - 1] = len(numbers)
+                numbers[count - 1] = len(numbers)
             elif kind == RELEASE:
                 if value not in numbers:
                     continue
-                kept.append(numbers[value] << 3 | RELEASE)
+                events.append(numbers[value] << 3 | RELEASE)
                 continue
             elif kind == KEEP and is_left_out:
                 continue
-            kept.append(event)
-        return kept
+            events.append(event)
+        return events
 
 
 def _replayed(events, seed):
     """Most bytes under each label."""
-    words = [sys.executable, "-I", "-S", str(Path(__file__).with_name("replayed.py")), str(seed), str(MMAP_THRESHOLD)]
+    command = [sys.executable, "-I", "-S", str(Path(__file__).with_name("replayed.py")), str(seed), str(MMAP_THRESHOLD)]
     # Of allocators that are preloaded what is mapped says little: they map far more than they use.
-    ours = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     try:
-        said = subprocess.run(words, input=events.tobytes(), capture_output=True, check=True, env=ours).stdout
+        output = subprocess.run(
+            command, input=events.tobytes(), capture_output=True, check=True, env=environment
+        ).stdout
     except (OSError, subprocess.CalledProcessError):
         return {}
-    numbers = array("q", said)
+    numbers = array("q", output)
     return dict(zip(numbers[::2], numbers[1::2]))

@@ -18,22 +18,22 @@ class Table:
         self._batches = 0
         self.last, self.batches = None, 0  # of the last whole step
 
-    def ran(self, func, args, kwargs, found, share):
+    def ran(self, func, args, kwargs, result, share):
         """Notes an operator that has run in a batch that was divided by ``share``."""
         self._shares.add(share)
         name = func.overloadpacket.__name__
         if getattr(func, "is_view", False) or name in STILL:
             return
         leaves = self._torch.utils._pytree.tree_leaves
-        given, made = self._tensors(leaves((args, kwargs))), self._tensors(leaves(found))
-        if not made and not (given and func._schema.is_mutable):  # a question, such as where a tensor is
+        inputs, outputs = self._tensors(leaves((args, kwargs))), self._tensors(leaves(result))
+        if not outputs and not (inputs and func._schema.is_mutable):  # a question, such as where a tensor is
             return
-        inside = {id(each) for each in given}
-        moved = sum(map(size_of, given)) + sum(size_of(each) for each in made if id(each) not in inside)
-        moved += sum(size_of(each) for each in made if id(each) in inside)  # in place it is written, too
-        seen = given if given else made
-        key = (name, _shapes(seen), _format(self._torch, seen))
-        flop = _flop(name, args, found)
+        input_ids = {id(tensor) for tensor in inputs}
+        moved = sum(map(size_of, inputs)) + sum(size_of(tensor) for tensor in outputs if id(tensor) not in input_ids)
+        moved += sum(size_of(tensor) for tensor in outputs if id(tensor) in input_ids)  # in place it is written, too
+        named = inputs if inputs else outputs
+        key = (name, _shapes(named), _format(self._torch, named))
+        flop = _flop(name, args, result)
         count, all_flop, all_bytes = self._rows.get(key, (0, 0, 0))
         self._rows[key] = count + 1, all_flop + flop, all_bytes + moved
 
@@ -59,7 +59,7 @@ class Table:
         rows = [
             {
                 "name": name,
-                "shapes": [list(each) for each in shapes],
+                "shapes": [list(shape) for shape in shapes],
                 "format": form,
                 "count": count,
                 "flop": flop,
@@ -70,30 +70,30 @@ class Table:
         return sorted(rows, key=lambda row: (-row["flop"], -row["bytes"], row["name"], row["shapes"]))
 
     def _tensors(self, leaves):
-        return [each for each in leaves if isinstance(each, self._torch.Tensor)]
+        return [leaf for leaf in leaves if isinstance(leaf, self._torch.Tensor)]
 
 
-def _flop(name, args, found):
+def _flop(name, args, output):
     """Of one call; a multiplication and an addition are two. Nought where what is moved counts more.
 
     PyTorch's own counter takes a backward convolution in groups for one in a single group, and counts what attention
     computes again; otherwise the two agree.
     """
     if name in ("mm", "bmm"):
-        return 2 * found.numel() * args[0].shape[-1]
+        return 2 * output.numel() * args[0].shape[-1]
     if name in ("addmm", "baddbmm"):
-        return 2 * found.numel() * args[1].shape[-1]
+        return 2 * output.numel() * args[1].shape[-1]
     if name == "convolution":  # x, w, bias, stride, padding, dilation, transposed
-        return _convolution(args[0] if args[6] else found, args[1])
+        return _convolution(args[0] if args[6] else output, args[1])
     if name == "convolution_backward":  # g, x, w, sizes of the bias, stride, padding, dilation, transposed, ..., mask
         return sum(args[10][:2]) * _convolution(args[1] if args[7] else args[0], args[2])
     if name.startswith("_scaled_dot_product"):
-        again = "backward" in name
-        query, key, value = args[again : again + 3]
+        is_backward = "backward" in name
+        query, key, value = args[is_backward : is_backward + 3]
         pairs = 2 * query.numel() // query.shape[-1] * key.shape[-2]
-        return (2 if again else 1) * pairs * (query.shape[-1] + value.shape[-1])
+        return (2 if is_backward else 1) * pairs * (query.shape[-1] + value.shape[-1])
     if name in ("mkldnn_rnn_layer", "mkldnn_rnn_layer_backward"):
-        once = 2 * args[0].shape[0] * args[0].shape[1] * sum(each.numel() for each in args[1:3])
+        once = 2 * args[0].shape[0] * args[0].shape[1] * sum(weight.numel() for weight in args[1:3])
         return once if name == "mkldnn_rnn_layer" else 2 * once
     return 0
 
@@ -104,15 +104,15 @@ def _convolution(places, weight):
 
 def _shapes(tensors):
     if len(tensors) > _NAMED:  # as of an optimizer that takes all parameters at once
-        return ((len(tensors), sum(each.numel() for each in tensors)),)
-    return tuple(tuple(each.shape) for each in tensors)
+        return ((len(tensors), sum(tensor.numel() for tensor in tensors)),)
+    return tuple(tuple(tensor.shape) for tensor in tensors)
 
 
 def _format(torch, tensors):
     """Precision, and where the channels of images lie."""
-    kinds = sorted({str(each.dtype).replace("torch.", "") for each in tensors if each.is_floating_point()})
+    kinds = sorted({str(tensor.dtype).replace("torch.", "") for tensor in tensors if tensor.is_floating_point()})
     lies_last = any(
-        each.dim() == 4 and each.shape[1] > 1 and each.is_contiguous(memory_format=torch.channels_last)
-        and not each.is_contiguous() for each in tensors
+        tensor.dim() == 4 and tensor.shape[1] > 1 and tensor.is_contiguous(memory_format=torch.channels_last)
+        and not tensor.is_contiguous() for tensor in tensors
     )  # fmt: skip
     return " ".join([*(kinds or ["integer"]), *(["channels_last"] if lies_last else [])])

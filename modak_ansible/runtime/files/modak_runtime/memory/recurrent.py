@@ -1,14 +1,14 @@
 """Recurrent layers of oneDNN and cuDNN: what fake tensors do not know of them."""
 
 
-def of_processor(func, args, found):
+def of_processor(func, args, output):
     """What oneDNN's LSTM gives, with what it keeps for its backward pass, for which a fake one gives an empty tensor.
 
     It asks for 15 times its states, and writes to five of them, and in the backward pass to four more, as was seen.
     """
     if func.overloadpacket.__name__ != "mkldnn_rnn_layer" or not args[-1]:  # it does not train
-        return found
-    return (*found[:3], found[3].new_empty(5 * of_states(args)))
+        return output
+    return (*output[:3], output[3].new_empty(5 * of_states(args)))
 
 
 def of_states(args):
@@ -27,13 +27,18 @@ def of_cudnn(torch, func, args, sizes):
     if func is torch.ops.aten._cudnn_init_dropout_state.default:
         return torch.empty(sizes[0] if sizes else 0, dtype=torch.uint8, device="cuda")
     if func is torch.ops.aten._cudnn_rnn.default:
-        output, hidden, cells, kept, weights = func(*args)
-        kept = args[0].new_empty(sizes[3] if len(sizes) > 3 else 0, dtype=torch.uint8)
+        output, hidden, cells, reserve, weights = func(*args)
+        reserve = args[0].new_empty(sizes[3] if len(sizes) > 3 else 0, dtype=torch.uint8)
         if weights is None:  # a module's own are views of one piece, which counts as these
-            weights = args[0].new_empty(sum(each.numel() for each in args[1]))
-        return output, hidden, cells, kept, weights
+            weights = args[0].new_empty(sum(weight.numel() for weight in args[1]))
+        return output, hidden, cells, reserve, weights
     if func is torch.ops.aten._cudnn_rnn_backward.default:
-        given, weights, _, _, hidden, cells = args[:6]
-        alike = torch.empty_like
-        return alike(given), alike(hidden), None if cells is None else alike(cells), [alike(each) for each in weights]
+        inputs, weights, _, _, hidden, cells = args[:6]
+        empty = torch.empty_like
+        return (
+            empty(inputs),
+            empty(hidden),
+            None if cells is None else empty(cells),
+            [empty(weight) for weight in weights],
+        )
     return None

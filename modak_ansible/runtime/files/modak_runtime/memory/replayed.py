@@ -30,43 +30,43 @@ def main():
     malloc.restype, malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
     free.restype, free.argtypes = None, [ctypes.c_void_p]
     aligned.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t]
-    found, draws, page = ctypes.c_void_p(), random.Random(int(sys.argv[1])), os.sysconf("SC_PAGE_SIZE")  # noqa: S311
+    pointer, draws, page = ctypes.c_void_p(), random.Random(int(sys.argv[1])), os.sysconf("SC_PAGE_SIZE")  # noqa: S311
     statm = os.open("/proc/self/statm", os.O_RDONLY)
     peaks, label, places, refused, waiting = {}, -1, [], 0, []
 
-    def taken():
+    def resident():
         return int(os.pread(statm, 200, 0).split()[5]) * page + refused
 
-    before = taken()
+    before = resident()
     for event in events:
         kind, value = event & 7, event >> 3
         if kind == ALLOCATE:
             small, waiting = [*map(malloc, _OF_TENSOR), *waiting], []
-            if aligned(ctypes.byref(found), _ALIGNMENT, value):
+            if aligned(ctypes.byref(pointer), _ALIGNMENT, value):
                 refused += value
                 places.append((None, value, small))
             else:
-                places.append((found.value, value, small))
+                places.append((pointer.value, value, small))
             if value >= page:
-                peaks[label] = max(peaks.get(label, 0), taken())
+                peaks[label] = max(peaks.get(label, 0), resident())
         elif kind == RELEASE:
             place, size, small = places[value]
             places[value] = None
             if place is None:
                 refused -= size
             free(place)
-            for each in small:
-                free(each)
+            for address in small:
+                free(address)
         elif kind == KEEP and len(waiting) < _MOST:
             sizes = [*_OF_OPERATOR, draws.choice(_NODES)]
             waiting += map(malloc, sizes + [size for part, size in _SOMETIMES if draws.random() < part])
         elif kind == LABEL:
             label = value
-            peaks[label] = max(peaks.get(label, 0), taken())
+            peaks[label] = max(peaks.get(label, 0), resident())
         elif kind == THRESHOLD and hasattr(c, "mallopt"):
             c.mallopt(int(sys.argv[2]), value)
-    told = array("q", [number for each, peak in peaks.items() for number in (each, peak - before)])
-    sys.stdout.buffer.write(told.tobytes())
+    output = array("q", [number for label, peak in peaks.items() for number in (label, peak - before)])
+    sys.stdout.buffer.write(output.tobytes())
 
 
 if __name__ == "__main__":

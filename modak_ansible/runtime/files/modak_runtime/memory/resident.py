@@ -30,21 +30,21 @@ def small_step(torch, model, *shape, prepare=None):
     optimizer = torch.optim.AdamW(model.parameters())
     if prepare is not None:
         prepare(model, optimizer)
-    found = model(torch.zeros(shape))
-    (found[0] if isinstance(found, tuple) else found).sum().backward()
+    output = model(torch.zeros(shape))
+    (output[0] if isinstance(output, tuple) else output).sum().backward()
     optimizer.step()
 
 
-def first_times(torch, prepare, known):
+def first_times(torch, prepare, original_pages):
     """Bytes that libraries take when they compute for the first time, by kinds of operators.
 
     Another process computes it, a copy of this one: what is imported there is not imported here.
 
     Args:
         prepare: makes a model and its optimizer those of one of several ranks; None in one process.
-        known: the pages of files that the script's own process has.
+        original_pages: the pages of files that the script's own process has.
     """
-    return from_copy(lambda: _first_times(torch, prepare, known)) or {}
+    return from_copy(lambda: _first_times(torch, prepare, original_pages)) or {}
 
 
 def packing(torch):
@@ -74,8 +74,8 @@ def _packed(torch, products):
     return max(0, resident() - before)
 
 
-def _first_times(torch, prepare, known):
-    nn, found, before = torch.nn, {}, _resident_of_copy(known)
+def _first_times(torch, prepare, original_pages):
+    nn, sizes, before = torch.nn, {}, _resident_of_copy(original_pages)
     small_step(torch, nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64)), 8, 64, prepare=prepare)
     kinds = {  # by what is in the names of ATen's operators: a network, and the shape of what it is given
         "": (lambda: nn.Sequential(nn.Linear(1024, 1024), nn.ReLU(), nn.LayerNorm(1024)), (256, 1024)),
@@ -88,12 +88,12 @@ def _first_times(torch, prepare, known):
     }
     for kind, (make, shape) in kinds.items():
         small_step(torch, make(), *shape)
-        now = _resident_of_copy(known)
-        found[kind], before = max(0, now - before), now
-    return found
+        now = _resident_of_copy(original_pages)
+        sizes[kind], before = max(0, now - before), now
+    return sizes
 
 
-def _resident_of_copy(known):
+def _resident_of_copy(original_pages):
     """Bytes as ``resident`` has them, with the pages of files that the original of this process had.
 
     A copy of a process has the same memory, but of files only what it has looked at itself.
@@ -102,21 +102,21 @@ def _resident_of_copy(known):
     page = os.sysconf("SC_PAGE_SIZE")
     with open("/proc/self/status") as lines:
         numbers = dict(line.split(":", 1) for line in lines if line.startswith("Rss"))
-    return int(numbers["RssAnon"].split()[0]) * 1024 + page * len(known | file_pages())
+    return int(numbers["RssAnon"].split()[0]) * 1024 + page * len(original_pages | file_pages())
 
 
 def file_pages():
     """Numbers of the unchanged pages of files that lie in this process's memory; none where the kernel does not say."""
-    page, found = os.sysconf("SC_PAGE_SIZE"), set()
+    page, pages = os.sysconf("SC_PAGE_SIZE"), set()
     with contextlib.suppress(OSError, ValueError), open("/proc/self/pagemap", "rb", 0) as places:
         with open("/proc/self/maps") as file:
             lines = file.readlines()
         for line in lines:
             ends, _, _, _, inode = line.split()[:5]
-            first, last = (int(each, 16) // page for each in ends.split("-"))
+            first, last = (int(end, 16) // page for end in ends.split("-"))
             if inode == "0":
                 continue
             places.seek(8 * first)
             flags = places.read(8 * (last - first))[7::8]  # the highest byte: present is bit 7, of a file bit 5
-            found.update(first + number for number, flag in enumerate(flags) if flag & 0xA0 == 0xA0)
-    return found
+            pages.update(first + number for number, flag in enumerate(flags) if flag & 0xA0 == 0xA0)
+    return pages

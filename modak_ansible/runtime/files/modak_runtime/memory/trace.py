@@ -37,15 +37,15 @@ def imported(torch, report, steps):
     import_optimisers(torch)
     device, libraries = accelerator.find(torch), packing(torch)
     framework = resident()
-    known = file_pages()
-    tells, ranks = world.ask()
+    own_pages = file_pages()
+    descriptor, ranks = world.ask()
     strategy = os.environ["MODAK_STRATEGY"] if is_parallel() else ""
-    first = first_times(torch, world.alone(torch, report, strategy) if strategy else None, known)
-    mode = fake.made()
+    first_use = first_times(torch, world.prepare_alone(torch, report, strategy) if strategy else None, own_pages)
+    mode = fake.fake_mode()
     with mode:  # much is imported when it is first used
         small_step(torch, torch.nn.Conv2d(1, 2, 3), 2, 1, 4, 4)
-    trace = Trace(torch, report, steps, mode, framework, first, libraries, device)
-    trace.tells, trace.ranks = tells, ranks
+    trace = Trace(torch, report, steps, mode, framework, first_use, libraries, device)
+    trace.descriptor, trace.ranks = descriptor, ranks
     hooks = torch.nn.modules.module
     optimizers = sys.modules["torch.optim.optimizer"]  # torch.optim itself hides it
     optimizers.register_optimizer_step_post_hook(lambda optimizer, _words, _options: trace.stepped(optimizer))
@@ -73,33 +73,33 @@ class Trace:
         steps: the clock of the steps, which ends the process.
         mode: makes tensors fake.
         framework: bytes that were resident before.
-        first: bytes that libraries take when they compute for the first time, by what names of operators have in them.
+        first_use: bytes that libraries take when they compute for the first time, by parts of operators' names.
         libraries: a copy that tells what they pack matrices into and keep.
         device: the accelerator that the script could use; None without one.
 
     Attributes:
-        tells: where what a rank has found is told; None where this is the script's own process.
+        descriptor: where what a rank has found is told; None where this is the script's own process.
         ranks: what was told by ranks.
     """
 
-    def __init__(self, torch, report, steps, mode, framework, first, libraries, device):
+    def __init__(self, torch, report, steps, mode, framework, first_use, libraries, device):
         self._torch, self._report, self._steps, self._mode = torch, report, steps, mode
-        self.tells, self.ranks = None, []
+        self.descriptor, self.ranks = None, []
         self._shares = _WHOLE if is_parallel() else _SHARES
-        self._first, self._framework, self._tracing, self._script = (
-            first, framework, resident() - framework, None
+        self._first_use, self._framework, self._tracing, self._script = (
+            first_use, framework, resident() - framework, None
         )  # fmt: skip
         self._live, self._host, self._device = {}, _Place("host", Heap()), _Place("device", Heap(cached.peaks))
         self._libraries, self._accelerator = libraries, device
         self._loops, self._loop, self._share, self._trained = [], _loop(), 1, set()
         self._making = self._loop  # of the model, whole, before ranks have parts of it
         self._kinds, self._is_complete = set(), False
-        self._optimizers, self._roots, self._kept, self._open = {}, [], {}, []
-        self._table, self._products, self._held = Table(torch), {}, []
+        self._optimizers, self._roots, self._module_sizes, self._open = {}, [], {}, []
+        self._table, self._products, self._library_blocks = Table(torch), {}, []
 
     # --- tensors
 
-    def made(self, name, tensors, room, on_device=False):
+    def note_tensors(self, name, tensors, room, on_device=False):
         """Notes what an operator has made.
 
         Args:
@@ -109,47 +109,47 @@ class Trace:
             on_device: whether that was on an accelerator.
         """
         self._kinds.add(name)
-        for each in (self._host, self._device):
-            each.heap.at(self._loop["number"], self._share)
-        made = [each for each in tensors if isinstance(each, self._torch.Tensor)]  # none: it is a question
-        self._host.heap.ran(saves=bool(made) and name != "detach" and self._torch.is_grad_enabled())
-        for each in made:
-            self._take(each)
+        for memory in (self._host, self._device):
+            memory.heap.at(self._loop["number"], self._share)
+        new_tensors = [tensor for tensor in tensors if isinstance(tensor, self._torch.Tensor)]  # none: it is a question
+        self._host.heap.ran(saves=bool(new_tensors) and name != "detach" and self._torch.is_grad_enabled())
+        for tensor in new_tensors:
+            self._take(tensor)
         place = self._device if on_device else self._host
-        if on_device and name in _MULTIPLY and self._accelerator and not self._held:
-            self._held = [place.heap.allocate(size) for size in self._accelerator.held]
-        for each in [place.heap.allocate(size) for size in room]:
-            place.heap.release(each)
-        for each in (self._host, self._device):
-            alive = self._loop["alive"].setdefault(each.name, {})
-            alive[self._share] = max(alive.get(self._share, 0), each.now + (sum(room) if each is place else 0))
+        if on_device and name in _MULTIPLY and self._accelerator and not self._library_blocks:
+            self._library_blocks = [place.heap.allocate(size) for size in self._accelerator.held]
+        for block in [place.heap.allocate(size) for size in room]:
+            place.heap.release(block)
+        for memory in (self._host, self._device):
+            alive = self._loop["alive"].setdefault(memory.name, {})
+            alive[self._share] = max(alive.get(self._share, 0), memory.now + (sum(room) if memory is place else 0))
 
-    def asked(self, func, args, kwargs, leaves):
+    def usage(self, func, args, kwargs, leaves):
         """What an operator really takes and gives on an accelerator, in bytes; None of one on the host.
 
         Args:
             leaves: all that its arguments hold.
         """
-        devices = [each.device if isinstance(each, self._torch.Tensor) else each for each in leaves]
-        if not any(isinstance(each, self._torch.device) and each.type == "cuda" for each in devices):
+        devices = [leaf.device if isinstance(leaf, self._torch.Tensor) else leaf for leaf in leaves]
+        if not any(isinstance(device, self._torch.device) and device.type == "cuda" for device in devices):
             return None
         is_still = getattr(func, "is_view", False) or func.overloadpacket.__name__ in STILL
         if is_still or not self._accelerator:
             return accelerator.NOTHING
-        return self._accelerator.asked(func, args, kwargs)
+        return self._accelerator.usage(func, args, kwargs)
 
     def _place_of(self, tensors):
         """Where an operator computes: on an accelerator if one of its tensors lies there."""
-        return self._device if any(each.device.type == "cuda" for each in tensors) else self._host
+        return self._device if any(tensor.device.type == "cuda" for tensor in tensors) else self._host
 
-    def ran(self, func, args, kwargs, found):
+    def ran(self, func, args, kwargs, outputs):
         """Notes what an operator has computed."""
-        self._table.ran(func, args, kwargs, found, self._share)
+        self._table.ran(func, args, kwargs, outputs, self._share)
         if self._share == 1 and func.overloadpacket.__name__ in _PRODUCTS:
-            one, other = args[_PRODUCTS[func.overloadpacket.__name__] :][:2]
-            if self._place_of([one]) is self._device:
+            left, right = args[_PRODUCTS[func.overloadpacket.__name__] :][:2]
+            if self._place_of([left]) is self._device:
                 return
-            self._products[(*one.shape, other.shape[1], accelerator.name_of(one.dtype))] = None
+            self._products[(*left.shape, right.shape[1], accelerator.name_of(left.dtype))] = None
 
     def _take(self, tensor):
         """Counts the memory behind a tensor, once, until it is given back."""
@@ -163,9 +163,9 @@ class Trace:
             self._live[key] = reference, size, place, place.heap.allocate(size)
             place.now += size
 
-    def takes_over(self, one, other):
+    def takes_over(self, old, new):
         """Takes that a tensor lies in another one's memory, which nobody else has."""
-        key, storage = one.untyped_storage()._cdata, other.untyped_storage()
+        key, storage = old.untyped_storage()._cdata, new.untyped_storage()
         if key in self._live and storage._cdata not in self._live:
             _, *block = self._live.pop(key)
             reference = weakref.ref(storage, functools.partial(self._given_back, storage._cdata))
@@ -176,19 +176,19 @@ class Trace:
         key = storage._cdata
         if key not in self._live:
             return
-        reference, before, place, number = self._live[key]
+        reference, old_size, place, number = self._live[key]
         size = storage.nbytes()
-        if size == before:
+        if size == old_size:
             return
         place.heap.release(number)
         self._live[key] = reference, size, place, place.heap.allocate(size)
-        place.now += size - before
+        place.now += size - old_size
 
     def borrow(self, size):
         """Takes so many bytes that belong to no tensor; what comes back is for give_back."""
         number = self._host.heap.allocate(size) if size else None
         self._host.now += size
-        self.made("", (), ())
+        self.note_tensors("", (), ())
         return number
 
     def give_back(self, size, number):
@@ -215,20 +215,20 @@ class Trace:
         self._loop = loop = _loop()
         loop["batches"] = length_of(loader) or 0  # of which a few are traced; as 0 where nobody knows, as of a stream
         self._loops.append(loop)
-        shares, given, kept = list(self._shares if trains else _WHOLE[-1:]), 0, None
-        while shares and given < _PATIENCE:
+        shares, batch_count, batch = list(self._shares if trains else _WHOLE[-1:]), 0, None
+        while shares and batch_count < _PATIENCE:
             self._share = shares[0]
-            if loop["steps"] or not trains or given:  # gradients may be added up over many before the first step
+            if loop["steps"] or not trains or batch_count:  # gradients may be added up over many before the first step
                 shares.pop(0)
             try:
-                with fake.really():
-                    kept = next(iterator)
+                with fake.real_tensors():
+                    batch = next(iterator)
             except StopIteration:
-                if not given:
+                if not batch_count:
                     break
-            given += 1
+            batch_count += 1
             self._table.batch_given()
-            yield self._fake(kept)
+            yield self._fake(batch)
         self._share = 1
         if loop["steps"]:
             self._trained.add(id(loader))
@@ -238,18 +238,18 @@ class Trace:
     def _fake(self, batch):
         torch, share = self._torch, self._share
         leaves, form = torch.utils._pytree.tree_flatten(batch)
-        rows = next((each.shape[0] for each in leaves if isinstance(each, torch.Tensor) and each.dim()), 0)
+        rows = next((leaf.shape[0] for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.dim()), 0)
         self._loop["rows"] = max(self._loop["rows"], rows)
-        wanted, found = max(min(rows, 2), rows // share), []
+        row_count, fake_leaves = max(min(rows, 2), rows // share), []
         for leaf in leaves:
-            mine = leaf
+            fake_leaf = leaf
             if isinstance(leaf, torch.Tensor):
-                with fake.really():
-                    mine = leaf[:wanted].clone() if share > 1 and leaf.dim() and leaf.shape[0] == rows else leaf
-                mine = mine if fake.is_fake(mine) else self._mode.from_tensor(mine)
-                self._take(mine)
-            found.append(mine)
-        return torch.utils._pytree.tree_unflatten(found, form)
+                with fake.real_tensors():
+                    fake_leaf = leaf[:row_count].clone() if share > 1 and leaf.dim() and leaf.shape[0] == rows else leaf
+                fake_leaf = fake_leaf if fake.is_fake(fake_leaf) else self._mode.from_tensor(fake_leaf)
+                self._take(fake_leaf)
+            fake_leaves.append(fake_leaf)
+        return torch.utils._pytree.tree_unflatten(fake_leaves, form)
 
     # --- steps and modules
 
@@ -260,7 +260,7 @@ class Trace:
         self._table.stepped(optimizer)
         self._optimizers[id(optimizer)] = optimizer
         self._loop["steps"] += 1
-        if not any(each is self._loop for each in self._loops):  # that of no loader
+        if not any(loop is self._loop for loop in self._loops):  # that of no loader
             self._loops.append(self._loop)
             self._loop["own"] = True
         if self._loop.get("own") and self._loop["steps"] >= _OWN_STEPS:
@@ -276,13 +276,13 @@ class Trace:
 
     def module_ended(self, module, _inputs, outputs):
         while self._open:
-            found, before = self._open.pop()
-            if found is not module:
+            opened, before = self._open.pop()
+            if opened is not module:
                 continue  # one that an exception ended
             if self._torch.is_grad_enabled() and self._share == 1:
                 leaves = self._torch.utils._pytree.tree_leaves(outputs)
-                made = sum(size_of(each) for each in leaves if isinstance(each, self._torch.Tensor))
-                self._kept[id(module)] = self._host.now + self._device.now - before, made
+                output_size = sum(size_of(leaf) for leaf in leaves if isinstance(leaf, self._torch.Tensor))
+                self._module_sizes[id(module)] = self._host.now + self._device.now - before, output_size
             return
 
     # --- the end
@@ -291,21 +291,21 @@ class Trace:
         """What is known; all sizes in bytes."""
         parameters, buffers, learning, state = {}, {}, {}, {}
         for root in self._models():
-            parameters.update((id(each), each) for each in root.parameters())
-            buffers.update((id(each), each) for each in root.buffers())
+            parameters.update((id(parameter), parameter) for parameter in root.parameters())
+            buffers.update((id(buffer), buffer) for buffer in root.buffers())
         for optimizer in self._optimizers.values():
-            own = [each for group in optimizer.param_groups for each in group["params"]]
-            parameters.update((id(each), each) for each in own)
-            learning.update((id(each), each) for each in own if each.requires_grad)
+            optimized = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+            parameters.update((id(parameter), parameter) for parameter in optimized)
+            learning.update((id(parameter), parameter) for parameter in optimized if parameter.requires_grad)
             leaves = self._torch.utils._pytree.tree_leaves([*optimizer.state.values()])
-            state.update((id(each), each) for each in leaves if isinstance(each, self._torch.Tensor))
+            state.update((id(leaf), leaf) for leaf in leaves if isinstance(leaf, self._torch.Tensor))
         sizes = {"parameters": parameters, "gradients": learning, "buffers": buffers, "state": state}
         units = [_units(self._torch, root) for root in self._models()]
         return {
             **{name: sum(map(size_of, tensors.values())) for name, tensors in sizes.items()},
-            "blocks": [found for root in self._models() for found in self._blocks(root)],
-            "units": [size for each in units for size in each[:-1] if size],
-            "rest": sum(each[-1] for each in units),
+            "blocks": [block for root in self._models() for block in self._blocks(root)],
+            "units": [size for unit_sizes in units for size in unit_sizes[:-1] if size],
+            "rest": sum(unit_sizes[-1] for unit_sizes in units),
             "widths": _widths(self._torch, self._models()),
             "stages": _stages(self._torch, self._models()),
             "framework": self._framework,
@@ -326,15 +326,15 @@ class Trace:
         ]
 
     def _models(self):
-        return [found for found in (root() for root in self._roots) if found is not None]
+        return [model for model in (root() for root in self._roots) if model is not None]
 
     def _blocks(self, root):
         for members in repeated(self._torch, root):
-            kept = [self._kept[id(each)] for each in members if id(each) in self._kept]
-            if kept:
-                saved, made = zip(*kept)
-                sizes = {"saved": sum(saved), "largest": max(saved), "outputs": sum(made)}
-                yield {"kind": type(members[0]).__name__, "count": len(kept), **sizes}
+            measured = [self._module_sizes[id(module)] for module in members if id(module) in self._module_sizes]
+            if measured:
+                saved, output_sizes = zip(*measured)
+                sizes = {"saved": sum(saved), "largest": max(saved), "outputs": sum(output_sizes)}
+                yield {"kind": type(members[0]).__name__, "count": len(measured), **sizes}
 
     def ended(self, *modes):
         """Completes what was found, as the script ends by itself."""
@@ -345,7 +345,7 @@ class Trace:
         self._complete()
 
     def _end(self):
-        with fake.really():
+        with fake.real_tensors():
             if self._report.memory is None:
                 self._report.memory = self.as_dict()
             self._complete()
@@ -360,11 +360,11 @@ class Trace:
             if self._device.heap.is_used:
                 setup = self._device.peak(self._making, 1)
                 self._report.memory["accelerator"] = {"base": device.base if device else 0, "setup": setup}
-            first = [size for kind, size in self._first.items() if any(kind in name for name in self._kinds)]
+            first = [size for kind, size in self._first_use.items() if any(kind in name for name in self._kinds)]
             self._report.memory["computing"] = sum(first) + (self._libraries.ask([*self._products]) or 0)
             self._report.memory["traced"] = self.ranks
-        if self.tells is not None and self._report.memory is not None:
-            world.tell(self.tells, self._report.memory)
+        if self.descriptor is not None and self._report.memory is not None:
+            world.tell(self.descriptor, self._report.memory)
 
 
 class _Place:
@@ -402,24 +402,24 @@ def _widths(torch, models):
     """Bytes of parameters that ranks can split, by the number that theirs has to divide."""
     from modak_runtime.parallel.split import widths
 
-    found = {}
+    sizes = {}
     for model in models:
         for width, size in widths(torch, model).items():
-            found[str(width)] = found.get(str(width), 0) + size
-    return found
+            sizes[str(width)] = sizes.get(str(width), 0) + size
+    return sizes
 
 
 def _stages(torch, models):
     """Bytes of the parameters of the largest stage of so many; 0 where a model has fewer layers."""
     from modak_runtime.parallel.stages import stages
 
-    found = {}
+    largest = {}
     for ranks in _RANKS:
         of_models = [stages(torch, model, ranks) for model in models]
-        fit = all(len(each) == ranks for each in of_models)
-        sizes = [[sum(map(size_of, stage)) for stage in each] for each in of_models]
-        found[str(ranks)] = max(map(sum, zip(*sizes)), default=0) if fit else 0
-    return found
+        fit = all(len(model_stages) == ranks for model_stages in of_models)
+        sizes = [[sum(map(size_of, stage)) for stage in model_stages] for model_stages in of_models]
+        largest[str(ranks)] = max(map(sum, zip(*sizes)), default=0) if fit else 0
+    return largest
 
 
 def _units(torch, model):
@@ -428,7 +428,7 @@ def _units(torch, model):
 
     sizes, inner = [], set()
     for unit in [*units(torch, model), model]:
-        own = [each for each in unit.parameters() if each not in inner]
-        inner.update(own)
-        sizes.append(sum(map(size_of, own)))
+        parameters = [parameter for parameter in unit.parameters() if parameter not in inner]
+        inner.update(parameters)
+        sizes.append(sum(map(size_of, parameters)))
     return sizes

@@ -29,7 +29,7 @@ def ask():
     Returns:
         in the copy, the descriptor that it tells what it found; in this process None, and what all copies have told.
     """
-    world, told = int(os.environ.pop("MODAK_TRACE_RANKS", "") or 1), []
+    world, reports = int(os.environ.pop("MODAK_TRACE_RANKS", "") or 1), []
     ways = os.environ.pop("MODAK_TRACE_WAYS", "").split() or STRATEGIES
     for strategy in ways if world > 1 else ():
         stages = int(strategy.partition("_")[2] or world) if strategy.startswith("pipeline") else 1
@@ -41,11 +41,11 @@ def ask():
                 _become(strategy, number, world)
                 return writing, []
             os.close(writing)
-            with os.fdopen(reading) as words:
-                said = words.read()
+            with os.fdopen(reading) as pipe:
+                report = pipe.read()
             os.waitpid(copy, 0)
-            told += [json.loads(said)] if said else []
-    return None, told
+            reports += [json.loads(report)] if report else []
+    return None, reports
 
 
 def _become(strategy, number, world):
@@ -55,22 +55,22 @@ def _become(strategy, number, world):
         MODAK_MEMORY_LIMIT="1",  # a byte: what is traced is how little a rank can do with
     )  # fmt: skip
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    for each in (1, 2):
-        os.dup2(nowhere, each)
+    for descriptor in (1, 2):
+        os.dup2(nowhere, descriptor)
     used = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
     resource.setrlimit(resource.RLIMIT_CPU, (int(used) + _LONGEST, hard))  # whose signal ends it
 
 
-def tell(writing, found):
+def tell(writing, memory):
     """Tells the process that asked what its copy has found as a rank."""
-    about = {
+    identity = {
         "strategy": os.environ["MODAK_STRATEGY"],
         "ranks": int(os.environ["WORLD_SIZE"]),
         "rank": int(os.environ["RANK"]),
     }
-    with os.fdopen(writing, "w") as words:
-        json.dump({**about, **{name: found[name] for name in ("computing", "setup", "loops")}}, words)
+    with os.fdopen(writing, "w") as pipe:
+        json.dump({**identity, **{name: memory[name] for name in ("computing", "setup", "loops")}}, pipe)
 
 
 def begin(torch, trace):
@@ -86,16 +86,17 @@ def begin(torch, trace):
     processes.meet, processes.Ranks = _meet, _alike(processes.Ranks, trace)
     watched.begin = lambda *_words: None
     call.near, call.Buffers.share = _near, _shared(call.Buffers.share)
-    Flow._look, call.Pipe.told = _real(Flow._look), lambda _self, _source, value: value or 0
+    Flow._sizes_of_fakes, call.Pipe.broadcast = _real(Flow._sizes_of_fakes), lambda _self, _source, value: value or 0
     meshes = importlib.import_module("torch.distributed.device_mesh")
     meshes.init_device_mesh = _real(meshes.init_device_mesh)
     meshes.DeviceMesh.__init__ = _real(meshes.DeviceMesh.__init__)
-    with fake.really():  # it makes fake tensors of its own, as large as the whole, to learn what an operator gives
+    # it makes fake tensors of its own, as large as the whole, to learn what an operator gives
+    with fake.real_tensors():
         kind = importlib.import_module("torch.distributed.tensor._sharding_prop").ShardingPropagator
     kind._propagate_tensor_meta_non_cached = _real(kind._propagate_tensor_meta_non_cached)
 
 
-def alone(torch, report, strategy):
+def prepare_alone(torch, report, strategy):
     """A function that makes a model and its optimizer those of the only rank, through gloo: for what that takes."""
 
     def prepare(model, optimizer):
@@ -111,9 +112,9 @@ def alone(torch, report, strategy):
     return prepare
 
 
-def _near(_torch, one, other):
+def _near(_torch, first, second):
     """Of numbers that are not there: whether their sizes are the same."""
-    return getattr(one, "shape", None) == getattr(other, "shape", None)
+    return getattr(first, "shape", None) == getattr(second, "shape", None)
 
 
 def _shared(share):
@@ -131,7 +132,7 @@ def _real(function):
 
     @functools.wraps(function)
     def called(*arguments, **options):
-        with fake.really():
+        with fake.real_tensors():
             return function(*arguments, **options)
 
     return called
@@ -171,7 +172,7 @@ def _sent(torch, name, trace):
 def _meet(torch, rank, _gpu):
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
-    with fake.really():
+    with fake.real_tensors():
         torch.distributed.init_process_group("fake", store=FakeStore(), rank=rank.number, world_size=rank.world)
 
 

@@ -65,58 +65,58 @@ class Factors(AsItIs):
     def __init__(self, torch, axis, rank):
         AsItIs.__init__(self, torch, axis)
         self._size, self._rank = axis.size, rank
-        self._held, self._loaded = {}, {}
+        self._states, self._loaded = {}, {}
 
     def send(self, bucket):
-        held = self._held.get(bucket.number)
-        if held is None:
-            held = self._held[bucket.number] = _Held(self._torch, bucket, self._rank)
+        state = self._states.get(bucket.number)
+        if state is None:
+            state = self._states[bucket.number] = _BucketState(self._torch, bucket, self._rank)
             if bucket.number in self._loaded:
-                held.load(self._loaded.pop(bucket.number))
-        held.sums += 1
-        if held.sums <= self.start or not held.matrices:
+                state.load(self._loaded.pop(bucket.number))
+        state.sums += 1
+        if state.sums <= self.start or not state.matrices:
             return AsItIs.send(self, bucket)
-        return self._factors(held)
+        return self._factors(state)
 
-    def _factors(self, held):
+    def _factors(self, state):
         torch = self._torch
         reduce = functools.partial(torch.distributed.all_reduce, group=self._group, async_op=True)
         with torch.no_grad():
-            for each in held.matrices:
-                each.whole.add_(each.error)
-                torch.mm(each.tall, _upright(torch, each.right, each.fallback), out=each.left)
-            for place, view in held.rest:
+            for matrix in state.matrices:
+                matrix.whole.add_(matrix.error)
+                torch.mm(matrix.tall, _upright(torch, matrix.right, matrix.fallback), out=matrix.left)
+            for place, view in state.uncompressed:
                 place.copy_(view)
-            work = reduce(held.first)
+            work = reduce(state.first)
             yield
             work.wait()
-            for each in held.matrices:
-                each.left.copy_(_upright(torch, each.left, each.left))
-                torch.mm(each.tall.t(), each.left, out=each.right)
-            own = held.second.clone()
-            work = reduce(held.second)
-            for each, right in zip(held.matrices, held.rights(own)):
-                torch.addmm(each.tall, each.left, right.t(), alpha=-1, out=each.tall_error)
+            for matrix in state.matrices:
+                matrix.left.copy_(_upright(torch, matrix.left, matrix.left))
+                torch.mm(matrix.tall.t(), matrix.left, out=matrix.right)
+            own_factors = state.second.clone()
+            work = reduce(state.second)
+            for matrix, right in zip(state.matrices, state.rights(own_factors)):
+                torch.addmm(matrix.tall, matrix.left, right.t(), alpha=-1, out=matrix.tall_error)
             yield
             work.wait()
-            for each in held.matrices:
-                torch.mm(each.left, each.right.t(), out=each.tall)
-            for place, view in held.rest:
+            for matrix in state.matrices:
+                torch.mm(matrix.left, matrix.right.t(), out=matrix.tall)
+            for place, view in state.uncompressed:
                 view.copy_(place)
 
     def state(self):
-        return {number: held.state() for number, held in self._held.items()}
+        return {number: state.state() for number, state in self._states.items()}
 
     def load(self, states, number):
         """Others' errors are shared out evenly: none of what was left out is lost, whoever had it."""
-        found = states[0] if number is None else states[number]
-        for bucket, kept in (found or {}).items():
-            state = dict(kept)
+        own_states = states[0] if number is None else states[number]
+        for bucket, saved in (own_states or {}).items():
+            state = dict(saved)
             if number is None:
-                sums = [sum(errors) for errors in zip(*(each[bucket]["errors"] for each in states))]
-                state["errors"] = [each / self._size for each in sums]
-            if bucket in self._held:
-                self._held[bucket].load(state)
+                sums = [sum(errors) for errors in zip(*(saved_state[bucket]["errors"] for saved_state in states))]
+                state["errors"] = [error / self._size for error in sums]
+            if bucket in self._states:
+                self._states[bucket].load(state)
             else:
                 self._loaded[bucket] = state
 
@@ -128,13 +128,13 @@ class _Matrix:
         self.whole = view.view(view.shape[0], -1)
         self.error = torch.zeros_like(self.whole)
         self.is_wide = self.whole.shape[0] < self.whole.shape[1]
-        self.tall, self.tall_error = (each.t() if self.is_wide else each for each in (self.whole, self.error))
+        self.tall, self.tall_error = (view.t() if self.is_wide else view for view in (self.whole, self.error))
         self.left = self.right = None
         seed = torch.Generator().manual_seed(self.whole.numel())  # the same in all ranks, and nothing of the script's
         self.fallback = torch.randn(self.tall.shape[1], rank, generator=seed).to(view)
 
 
-class _Held:
+class _BucketState:
     """What a bucket keeps: its matrices, and where all that is sent lies side by side."""
 
     def __init__(self, torch, bucket, rank):
@@ -146,15 +146,15 @@ class _Held:
                 self.matrices.append(_Matrix(torch, view, rank))
             else:
                 small.append(view)
-        lefts = [each.tall.shape[0] * rank for each in self.matrices]
-        self._sizes, self._rank = [each.tall.shape[1] * rank for each in self.matrices], rank
-        self.first = bucket.whole.new_zeros(sum(lefts) + sum(each.numel() for each in small))
+        lefts = [matrix.tall.shape[0] * rank for matrix in self.matrices]
+        self._sizes, self._rank = [matrix.tall.shape[1] * rank for matrix in self.matrices], rank
+        self.first = bucket.whole.new_zeros(sum(lefts) + sum(tensor.numel() for tensor in small))
         self.second = bucket.whole.new_zeros(sum(self._sizes))
-        parts = self.first.split(lefts + [each.numel() for each in small])
-        self.rest = [(part.view(each.shape), each) for part, each in zip(parts[len(lefts) :], small)]
-        for each, left, right in zip(self.matrices, parts, self.rights(self.second)):
-            each.left, each.right = left.view(-1, rank), right
-            right.copy_(each.fallback)
+        parts = self.first.split(lefts + [tensor.numel() for tensor in small])
+        self.uncompressed = [(part.view(tensor.shape), tensor) for part, tensor in zip(parts[len(lefts) :], small)]
+        for matrix, left, right in zip(self.matrices, parts, self.rights(self.second)):
+            matrix.left, matrix.right = left.view(-1, rank), right
+            right.copy_(matrix.fallback)
 
     def rights(self, flat):
         return [part.view(-1, self._rank) for part in flat.split(self._sizes)] if self._sizes else []
@@ -163,7 +163,7 @@ class _Held:
         return {
             "sums": self.sums,
             "rights": self.second.clone(),
-            "errors": [each.error.clone() for each in self.matrices],
+            "errors": [matrix.error.clone() for matrix in self.matrices],
         }
 
     def load(self, state):
@@ -171,8 +171,8 @@ class _Held:
         if state["rights"].shape != self.second.shape:
             return
         self.second.copy_(state["rights"])
-        for each, error in zip(self.matrices, state["errors"]):
-            each.error.copy_(error)
+        for matrix, error in zip(self.matrices, state["errors"]):
+            matrix.error.copy_(error)
 
 
 def _upright(torch, matrix, fallback):

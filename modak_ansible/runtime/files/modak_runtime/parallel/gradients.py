@@ -33,7 +33,7 @@ class Gradients:
             bucket.number = number
         self._plain, self.way = AsItIs(torch, ranks.samples), compression(torch, ranks, report)
         self._anchors = None  # where the parameters were when ranks were alike the last time
-        self._buckets_of = {each: bucket for bucket in self._buckets for each in bucket.members}
+        self._buckets_of = {parameter: bucket for bucket in self._buckets for parameter in bucket.members}
         for bucket in self._buckets:
             for parameter in bucket.members:
                 self._watch(parameter, bucket)
@@ -64,8 +64,8 @@ class Gradients:
             if self.passes and self._ranks.drops:  # each is a mean of its own
                 own, whole = self._ranks.part
                 self._all = self._ranks.total(own / whole) or 1.0
-            for each in self._buckets:
-                each.begin()
+            for each_bucket in self._buckets:
+                each_bucket.begin()
             self._queue(self._finish)
         if self.passes and self.passes.more:
             return
@@ -133,7 +133,7 @@ class Gradients:
 
     def leave(self):
         """Takes that ranks, which are alike, go their own ways from here."""
-        self._anchors = [[each.detach().clone() for each in bucket.members] for bucket in self._buckets]
+        self._anchors = [[parameter.detach().clone() for parameter in bucket.members] for bucket in self._buckets]
 
     def gather(self):
         """Gives all ranks the mean of where they went; it travels as gradients do."""
@@ -158,56 +158,56 @@ class Bucket:
         self._torch, self.members = torch, members
         self.number, self.awaited, self.is_stale, self.sent, self._is_kept = 0, 0, False, None, False
         self.odd = 0
-        own = [local_of(each) for each in members]
-        size = sum(each.numel() for each in own)
+        local_parts = [local_of(parameter) for parameter in members]
+        size = sum(part.numel() for part in local_parts)
         self.whole = torch.zeros(size + len(members) + 2, dtype=members[0].dtype, device=members[0].device)
         self._flat, self.flags = self.whole[:size], self.whole[size:]
-        parts = self._flat.split([each.numel() for each in own])
-        self.views = [part.view(each.shape) for part, each in zip(parts, own)]
+        parts = self._flat.split([part.numel() for part in local_parts])
+        self.views = [part.view(local_part.shape) for part, local_part in zip(parts, local_parts)]
 
     def begin(self):
-        self.awaited, self.is_stale = sum(1 for each in self.members if each.requires_grad), False
+        self.awaited, self.is_stale = sum(1 for parameter in self.members if parameter.requires_grad), False
 
     def fill(self, share):
         """Takes the gradients, as much of them as this rank's share of the samples, beside those of earlier passes."""
-        kept = self.whole.clone() if self._is_kept else None
+        earlier = self.whole.clone() if self._is_kept else None
         self._is_kept = False
         with self._torch.no_grad():
-            for view, each in zip(self.views, self.members):
-                if each.grad is None:
+            for view, parameter in zip(self.views, self.members):
+                if parameter.grad is None:
                     view.zero_()
                 else:
-                    own = local_of(each.grad)
-                    view.copy_(own.to_dense() if own.is_sparse else own)
-            known = [*(0.0 if each.grad is None else 1.0 for each in self.members), 1.0, 0.0]
-            self.flags.copy_(self._torch.tensor(known)) if 0.0 in known[:-1] else self.flags.fill_(1)
+                    gradient = local_of(parameter.grad)
+                    view.copy_(gradient.to_dense() if gradient.is_sparse else gradient)
+            flags = [*(0.0 if parameter.grad is None else 1.0 for parameter in self.members), 1.0, 0.0]
+            self.flags.copy_(self._torch.tensor(flags)) if 0.0 in flags[:-1] else self.flags.fill_(1)
             if share:
                 self.whole.mul_(share)
             else:  # of nothing, even what is not finite
                 self.whole.zero_()
-            if kept is not None:
-                self.whole.add_(kept)
+            if earlier is not None:
+                self.whole.add_(earlier)
 
     def keep(self, share):
         """Takes the gradients of a pass to which others are added before ranks sum them."""
         self.fill(share)
         self._is_kept = True
-        for each in self.members:
-            if each.grad is not None:
-                each.grad.detach_().zero_()  # not None: what clips or scales expects some
+        for parameter in self.members:
+            if parameter.grad is not None:
+                parameter.grad.detach_().zero_()  # not None: what clips or scales expects some
 
     def depart(self, anchors, share):
         """Takes how far the parameters went, as this rank's share of the mean."""
         with self._torch.no_grad():
-            for view, anchor, each in zip(self.views, anchors, self.members):
-                self._torch.sub(anchor, each, out=view).mul_(share)
+            for view, anchor, parameter in zip(self.views, anchors, self.members):
+                self._torch.sub(anchor, parameter, out=view).mul_(share)
             self.flags.fill_(1)
 
     def arrive(self, anchors):
         """Gives the parameters what all went in the mean."""
         with self._torch.no_grad():
-            for view, anchor, each in zip(self.views, anchors, self.members):
-                self._torch.sub(anchor, view, out=each)
+            for view, anchor, parameter in zip(self.views, anchors, self.members):
+                self._torch.sub(anchor, view, out=parameter)
 
     def empty(self, drops):
         """Gives the sums back as gradients; what no rank had stays without one.
@@ -217,18 +217,18 @@ class Bucket:
         """
         with self._torch.no_grad():
             if drops:
-                counted = self.flags[-2:-1]
-                self.whole.div_(self._torch.where(counted == 0, self._torch.ones_like(counted), counted))
-            known = all(each.grad is not None for each in self.members)
-            used = None if known else self.flags.tolist()
-            for number, (view, each) in enumerate(zip(self.views, self.members)):
-                if each.grad is None:
+                weight = self.flags[-2:-1]
+                self.whole.div_(self._torch.where(weight == 0, self._torch.ones_like(weight), weight))
+            has_all = all(parameter.grad is not None for parameter in self.members)
+            used = None if has_all else self.flags.tolist()
+            for number, (view, parameter) in enumerate(zip(self.views, self.members)):
+                if parameter.grad is None:
                     if used[number]:
-                        each.grad = with_local(view.clone(memory_format=self._torch.preserve_format), each)
-                elif each.grad.is_sparse:
-                    each.grad = view.to_sparse(each.grad.sparse_dim())
+                        parameter.grad = with_local(view.clone(memory_format=self._torch.preserve_format), parameter)
+                elif parameter.grad.is_sparse:
+                    parameter.grad = view.to_sparse(parameter.grad.sparse_dim())
                 else:
-                    local_of(each.grad).copy_(view)
+                    local_of(parameter.grad).copy_(view)
 
 
 def _size(report):
@@ -243,15 +243,15 @@ def _size(report):
     return int(planned) << 20
 
 
-def _buckets(torch, parameters, others):
+def _buckets(torch, parameters, usual):
     """Those that are made last have their gradients first; a bucket is of one kind."""
-    found, open_ones = [], {}
-    for each in reversed(parameters):
-        kind = (each.dtype, each.device)
-        members, size, limit = open_ones.get(kind) or ([], 0, min(_FIRST, others) if not open_ones else others)
-        members.append(each)
-        size += local_of(each).numel() * each.element_size()
+    groups, open_groups = [], {}
+    for parameter in reversed(parameters):
+        kind = (parameter.dtype, parameter.device)
+        members, size, limit = open_groups.get(kind) or ([], 0, min(_FIRST, usual) if not open_groups else usual)
+        members.append(parameter)
+        size += local_of(parameter).numel() * parameter.element_size()
         if len(members) == 1:
-            found.append(members)
-        open_ones[kind] = (members, size, limit) if size < limit else ([], 0, others)
-    return [Bucket(torch, members) for members in found]
+            groups.append(members)
+        open_groups[kind] = (members, size, limit) if size < limit else ([], 0, usual)
+    return [Bucket(torch, members) for members in groups]

@@ -68,9 +68,9 @@ class Mesh:
     """
 
     def __init__(self, torch, number, world, degree):
-        everyone, self.named = Axis(range(world), number), None
+        all_ranks, self.named = Axis(range(world), number), None
         self.model, self.data = (
-            (Axis([number], number), everyone) if degree == 1 else (everyone, Axis([number], number))
+            (Axis([number], number), all_ranks) if degree == 1 else (all_ranks, Axis([number], number))
         )
         if 1 < degree < world:
             meshes = importlib.import_module("torch.distributed.device_mesh")
@@ -97,9 +97,9 @@ def _kind(torch):
 def own_address(rank):
     """This host's name, and the address from which it would reach rank 0."""
     try:
-        family, _, _, _, place = socket.getaddrinfo(rank.address, rank.port, type=socket.SOCK_DGRAM)[0]
+        family, _, _, _, socket_address = socket.getaddrinfo(rank.address, rank.port, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, socket.SOCK_DGRAM) as probe:  # connecting sends nothing
-            probe.connect(place)
+            probe.connect(socket_address)
             address = probe.getsockname()[0]
     except OSError as error:
         address = "no address: %s" % (error.strerror or error)

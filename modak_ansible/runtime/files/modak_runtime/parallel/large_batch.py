@@ -57,15 +57,17 @@ class Scaled:
         torch, rate, decay = self._torch, group["lr"], group["weight_decay"]
         group["weight_decay"] = 0
         with torch.no_grad():
-            for each in group["params"]:
-                if each.grad is None:
+            for parameter in group["params"]:
+                if parameter.grad is None:
                     continue
-                weights, gradient = each.norm(), each.grad.norm()
+                weights, gradient = parameter.norm(), parameter.grad.norm()
                 if decay:
-                    each.grad.add_(each, alpha=decay)
-                if each.dim() > 1:
+                    parameter.grad.add_(parameter, alpha=decay)
+                if parameter.dim() > 1:
                     trusted = TRUST * weights / (gradient + decay * weights + _SMALL)
-                    each.grad.mul_(torch.where(weights > 0, (trusted / rate).clamp(max=1.0), torch.ones_like(trusted)))
+                    parameter.grad.mul_(
+                        torch.where(weights > 0, (trusted / rate).clamp(max=1.0), torch.ones_like(trusted))
+                    )
 
 
 def prepare(torch, ranks, report, optimizers, loaders):
@@ -73,20 +75,20 @@ def prepare(torch, ranks, report, optimizers, loaders):
     planned = report.planned.get(NAME, "none")
     if planned == "none":
         return
-    taken = [loader for loader in loaders if _makes_batches(torch, loader)]
-    why = _why_not(torch, ranks, planned, optimizers, taken)
+    training_loaders = [loader for loader in loaders if _makes_batches(torch, loader)]
+    why = _why_not(torch, ranks, planned, optimizers, training_loaders)
     if why:
         report.refused(NAME, why, "prepare")
         return
-    for loader in taken:
+    for loader in training_loaders:
         size = loader.batch_sampler.batch_size * ranks.world
         loader.batch_sampler.batch_size = size
         object.__setattr__(loader, "batch_size", size)  # DataLoader forbids it, lest the sampler have another one
     epochs = report.planned.get(WARM_UP, "1")
-    warm = int(epochs) * len(taken[0])
+    warm = int(epochs) * len(training_loaders[0])
     for optimizer in optimizers:
         Scaled(torch, optimizer, ranks.world, warm, planned == "lars")
-    words = "batches of %d, and %d times the rate after %d steps" % (taken[0].batch_size, ranks.world, warm)
+    words = "batches of %d, and %d times the rate after %d steps" % (training_loaders[0].batch_size, ranks.world, warm)
     report.applied(NAME, "prepare", words)
     if WARM_UP in report.planned:
         report.applied(WARM_UP, "prepare")
@@ -111,9 +113,9 @@ def _why_not(torch, ranks, planned, optimizers, loaders):
         return "no loader was given to prepare that shuffles, and makes its batches in the standard way"
     if any(loader.drop_last and len(loader.sampler) < loader.batch_size * ranks.world for loader in loaders):
         return "an epoch would have no whole batch, and drop_last leaves out others"
-    if not optimizers or any(type(each) is not torch.optim.SGD for each in optimizers):
+    if not optimizers or any(type(optimizer) is not torch.optim.SGD for optimizer in optimizers):
         return "the rule is one of SGD, and %s was given to prepare" % (
-            ", ".join(sorted({type(each).__name__ for each in optimizers})) or "no optimizer")  # fmt: skip
-    if any(group.get("maximize") for each in optimizers for group in each.param_groups):
+            ", ".join(sorted({type(optimizer).__name__ for optimizer in optimizers})) or "no optimizer")  # fmt: skip
+    if any(group.get("maximize") for optimizer in optimizers for group in optimizer.param_groups):
         return "an optimizer that maximises is not known here"
     return ""

@@ -14,9 +14,9 @@ class Apart:
 
     Attributes:
         gradients: whose parameters go apart.
-        made: steps so far.
+        steps: made so far.
         now: whether the next step is a rank's own.
-        since: own steps since ranks were alike the last time.
+        own_steps: since ranks were alike the last time.
 
     Args:
         every: own steps between two means.
@@ -24,42 +24,42 @@ class Apart:
 
     def __init__(self, torch, ranks, every, optimizer):
         self._torch, self._ranks, self._every, self.gradients = torch, ranks, every, []
-        self.made, self.since, self.now = 0, 0, False
+        self.steps, self.own_steps, self.now = 0, 0, False
         optimizer.register_step_pre_hook(self._begins)
         optimizer.register_step_post_hook(self._ended)
 
     def _begins(self, *_):
-        if self.now and not self.since:
-            for each in self.gradients:
-                each.leave()
+        if self.now and not self.own_steps:
+            for gradients in self.gradients:
+                gradients.leave()
 
     def _ended(self, *_):
-        self.made += 1
+        self.steps += 1
         if self.now:
-            self.since += 1
-            if self.since == self._every:
+            self.own_steps += 1
+            if self.own_steps == self._every:
                 self.meet()
-        self.now = self.made >= TOGETHER
+        self.now = self.steps >= TOGETHER
 
     def meet(self):
         """Makes ranks alike, where they are not; all of them call it."""
-        if not self.since:
+        if not self.own_steps:
             return
-        self.since = 0
-        for each in self.gradients:
-            each.gather()
-        buffers = [each for model in self._ranks.models for each in model.buffers() if each.is_floating_point()]
-        for kind in {(each.dtype, each.device) for each in buffers}:
-            alike = [each for each in buffers if (each.dtype, each.device) == kind]
+        self.own_steps = 0
+        for gradients in self.gradients:
+            gradients.gather()
+        buffers = [buffer for model in self._ranks.models for buffer in model.buffers() if buffer.is_floating_point()]
+        for kind in {(buffer.dtype, buffer.device) for buffer in buffers}:
+            same_kind = [buffer for buffer in buffers if (buffer.dtype, buffer.device) == kind]
             with self._torch.no_grad():
-                flat = self._torch.cat([each.reshape(-1) for each in alike]).div_(self._ranks.world)
+                flat = self._torch.cat([buffer.reshape(-1) for buffer in same_kind]).div_(self._ranks.world)
                 self._ranks.guarded(self._torch.distributed.all_reduce, flat)
-                for each, part in zip(alike, flat.split([each.numel() for each in alike])):
-                    each.copy_(part.view(each.shape))
+                for buffer, part in zip(same_kind, flat.split([buffer.numel() for buffer in same_kind])):
+                    buffer.copy_(part.view(buffer.shape))
 
-    def load(self, made):
+    def load(self, steps):
         """Takes that so many steps were made before, the last of which left all ranks alike."""
-        self.made, self.now = made, made >= TOGETHER
+        self.steps, self.now = steps, steps >= TOGETHER
 
 
 def apart(torch, ranks, report, optimizers):

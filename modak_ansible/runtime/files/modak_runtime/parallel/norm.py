@@ -44,21 +44,21 @@ def _is_shown(torch, ranks, module):
 
 @functools.lru_cache(maxsize=None)
 def _of_all(torch, ranks):
-    plain, function = torch.nn.functional.batch_norm, _function(torch, ranks)
+    original, function = torch.nn.functional.batch_norm, _function(torch, ranks)
 
-    @functools.wraps(plain)
+    @functools.wraps(original)
     def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):  # noqa: A002
-        given = input, running_mean, running_var, weight, bias
+        arguments = input, running_mean, running_var, weight, bias
         if not training:
-            return plain(*given, training, momentum, eps)
-        if torch.overrides.has_torch_function(given):  # of tensors that ranks have parts of
-            return torch.overrides.handle_torch_function(batch_norm, given, *given, training, momentum, eps)
+            return original(*arguments, training, momentum, eps)
+        if torch.overrides.has_torch_function(arguments):  # of tensors that ranks have parts of
+            return torch.overrides.handle_torch_function(batch_norm, arguments, *arguments, training, momentum, eps)
         outputs, mean, variance, count = function.apply(input, weight, bias, eps)
         if running_mean is not None:
             with torch.no_grad():
                 unbiased = variance * (count / (count - 1))
-                for running, found in ((running_mean, mean), (running_var, unbiased)):
-                    running.mul_(1 - momentum).add_(found.to(running.dtype), alpha=momentum)
+                for running, moment in ((running_mean, mean), (running_var, unbiased)):
+                    running.mul_(1 - momentum).add_(moment.to(running.dtype), alpha=momentum)
         return outputs
 
     return batch_norm
@@ -71,8 +71,8 @@ def _function(torch, ranks):
         """Gives gradients that cannot be differentiated again."""
 
         @staticmethod
-        def forward(_ctx, found, *_of):
-            return found.view_as(found)
+        def forward(_ctx, gradient, *_of):
+            return gradient.view_as(gradient)
 
         @staticmethod
         def backward(_ctx, *_given):
@@ -92,7 +92,7 @@ def _function(torch, ranks):
         def forward(ctx, values, weight, bias, eps):
             own, whole = ranks.part
             ctx.share, ctx.eps = own / whole, eps
-            ctx.kinds = [each if each is None else each.dtype for each in (weight, bias)]
+            ctx.kinds = [parameter if parameter is None else parameter.dtype for parameter in (weight, bias)]
             wide = values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
             mean, variance, ctx.count = _moments(torch, ranks, wide, bool(own))
             if ctx.count <= 1:
@@ -105,26 +105,29 @@ def _function(torch, ranks):
             return outputs.to(values.dtype), mean, variance, ctx.count
 
         @staticmethod
-        def backward(ctx, given, *_others):
+        def backward(ctx, grad_output, *_others):
             values, weight, mean, variance = ctx.saved_tensors
             with torch.no_grad():
-                wide = given.to(values.dtype)
-                asked = wide, values, weight, mean, variance, None, None, False, ctx.eps, [False, True, True]
-                _, of_weight, of_bias = inverse(*asked)
+                wide = grad_output.to(values.dtype)
+                arguments = wide, values, weight, mean, variance, None, None, False, ctx.eps, [False, True, True]
+                _, of_weight, of_bias = inverse(*arguments)
                 sums = torch.stack([of_bias, of_weight])
                 shared = sums * ctx.share if ctx.share else torch.zeros_like(sums)
                 ranks.guarded(torch.distributed.all_reduce, shared, group=ranks.samples.group)
                 if ctx.share:  # what is found here counts as this rank's share, and the others' part of it must not
                     means, scale = shared / (ctx.count * ctx.share), torch.rsqrt(variance + ctx.eps)
                     inner = scale * weight
-                    found = (values - _beside(values, mean)).mul_(_beside(values, -scale * means[1] * inner))
-                    found = found.addcmul_(wide, _beside(values, inner)).sub_(_beside(values, means[0] * inner))
+                    gradients = (values - _beside(values, mean)).mul_(_beside(values, -scale * means[1] * inner))
+                    gradients = gradients.addcmul_(wide, _beside(values, inner)).sub_(_beside(values, means[0] * inner))
                 else:
-                    found = torch.zeros_like(wide)
-            kinds = given.dtype, *ctx.kinds
-            learned = [kind and each.to(kind) for each, kind in zip((found, of_weight, of_bias), kinds)]
+                    gradients = torch.zeros_like(wide)
+            kinds = grad_output.dtype, *ctx.kinds
+            learned = [kind and gradient.to(kind) for gradient, kind in zip((gradients, of_weight, of_bias), kinds)]
             if torch.is_grad_enabled():
-                learned = [each if each is None else Once.apply(each, given, values, weight) for each in learned]
+                learned = [
+                    gradient if gradient is None else Once.apply(gradient, grad_output, values, weight)
+                    for gradient in learned
+                ]
             return (*learned, None)
 
     return Normalise
@@ -141,11 +144,11 @@ def _moments(torch, ranks, values, counts):
     size = values.numel() // channels if counts else 0
     mean = values.mean(dims)
     around = (values - _beside(values, mean)).square_().sum(dims)
-    mine = torch.cat([mean, around, mean.new_tensor([size])])
-    everyone = [torch.empty_like(mine) for _ in range(ranks.samples.size)]
-    ranks.guarded(torch.distributed.all_gather, everyone, mine, group=ranks.samples.group)
-    found = [each for each in torch.stack(everyone) if each[-1] > 0]
-    count = sum(float(each[-1]) for each in found)
-    whole = sum(each[:channels] * each[-1] for each in found) / count
-    spread = sum(each[channels:-1] + each[-1] * (each[:channels] - whole).square() for each in found)
-    return whole, spread / count, count
+    own_moments = torch.cat([mean, around, mean.new_tensor([size])])
+    moments = [torch.empty_like(own_moments) for _ in range(ranks.samples.size)]
+    ranks.guarded(torch.distributed.all_gather, moments, own_moments, group=ranks.samples.group)
+    counted = [moment for moment in torch.stack(moments) if moment[-1] > 0]
+    count = sum(float(moment[-1]) for moment in counted)
+    mean_of_all = sum(moment[:channels] * moment[-1] for moment in counted) / count
+    spread = sum(moment[channels:-1] + moment[-1] * (moment[:channels] - mean_of_all).square() for moment in counted)
+    return mean_of_all, spread / count, count

@@ -7,20 +7,20 @@ that are whole are the same in all ranks, and so are their gradients.
 import functools
 import math
 
-from modak_runtime.parallel import alike
+from modak_runtime.parallel import consistency
 
 
 def carriers(torch, ranks):
-    """The class of such tensors; its ``local`` is this rank's part, along its ``place``, a dimension from the left."""
+    """The class of such tensors; its ``local`` is this rank's part, along its ``split_dim``, counted from the left."""
     moves = _moves(torch, ranks)
 
     class Split(torch.Tensor):
         @staticmethod
-        def __new__(cls, local, place):
+        def __new__(cls, local, split_dim):
             shape = list(local.shape)
-            shape[place] *= ranks.model.size
+            shape[split_dim] *= ranks.model.size
             self = torch.Tensor._make_wrapper_subclass(cls, shape, dtype=local.dtype, device=local.device)
-            self.local, self.place = local, place
+            self.local, self.split_dim = local, split_dim
             return self
 
         @classmethod
@@ -32,7 +32,7 @@ def carriers(torch, ranks):
             raise RuntimeError("%s cannot be given a part of a tensor: fsdp or ddp can train it" % function)
 
         def __repr__(self):
-            return "Split(%s, place=%d)" % (self.local, self.place)
+            return "Split(%s, split_dim=%d)" % (self.local, self.split_dim)
 
     Split.moves = moves
     return Split
@@ -49,10 +49,10 @@ class _Moves:
         """A whole tensor that parts are computed from; once for all layers that are given the same one."""
         if not whole.requires_grad:
             return whole
-        known = self._last
-        if known is None or known[0] is not whole or known[1] != whole._version:
-            known = self._last = (whole, whole._version, self.copy(whole))
-        return known[2]
+        cached = self._last
+        if cached is None or cached[0] is not whole or cached[1] != whole._version:
+            cached = self._last = (whole, whole._version, self.copy(whole))
+        return cached[2]
 
     def forget(self):
         self._last = None
@@ -63,25 +63,25 @@ def _moves(torch, ranks):
         """Before the first step each message is compared: of different kinds, ranks would wait for each other."""
         if not ranks.is_compared:
             ranks.trace.append(words)
-            alike.compare_now(ranks)
+            consistency.compare_now(ranks)
 
     def summed(tensor):
         compare("sum", tuple(tensor.shape))
-        found = tensor.detach().clone(memory_format=torch.contiguous_format)
-        ranks.guarded(torch.distributed.all_reduce, found, group=ranks.model.group)
-        return found
+        total = tensor.detach().clone(memory_format=torch.contiguous_format)
+        ranks.guarded(torch.distributed.all_reduce, total, group=ranks.model.group)
+        return total
 
-    def gathered(tensor, place):
-        compare("gather", tuple(tensor.shape), place)
-        mine = tensor.detach().contiguous()
-        parts = [torch.empty_like(mine) for _ in range(ranks.model.size)]
-        ranks.guarded(torch.distributed.all_gather, parts, mine, group=ranks.model.group)
-        return torch.cat(parts, place)
+    def gathered(tensor, split_dim):
+        compare("gather", tuple(tensor.shape), split_dim)
+        own_part = tensor.detach().contiguous()
+        parts = [torch.empty_like(own_part) for _ in range(ranks.model.size)]
+        ranks.guarded(torch.distributed.all_gather, parts, own_part, group=ranks.model.group)
+        return torch.cat(parts, split_dim)
 
-    def narrowed(tensor, place):
-        size = tensor.shape[place] // ranks.model.size
-        mine = tensor.detach().narrow(place, ranks.model.number * size, size)
-        return mine.clone(memory_format=torch.contiguous_format)
+    def narrowed(tensor, split_dim):
+        size = tensor.shape[split_dim] // ranks.model.size
+        own_part = tensor.detach().narrow(split_dim, ranks.model.number * size, size)
+        return own_part.clone(memory_format=torch.contiguous_format)
 
     class Copy(torch.autograd.Function):
         @staticmethod
@@ -89,8 +89,8 @@ def _moves(torch, ranks):
             return whole.view_as(whole)
 
         @staticmethod
-        def backward(_ctx, given):
-            return Total.apply(given)
+        def backward(_ctx, gradient):
+            return Total.apply(gradient)
 
     class Total(torch.autograd.Function):
         @staticmethod
@@ -98,28 +98,28 @@ def _moves(torch, ranks):
             return summed(part)
 
         @staticmethod
-        def backward(_ctx, given):
-            return Copy.apply(given)
+        def backward(_ctx, gradient):
+            return Copy.apply(gradient)
 
     class Gather(torch.autograd.Function):
         @staticmethod
-        def forward(ctx, part, place):
-            ctx.place = place
-            return gathered(part, place)
+        def forward(ctx, part, split_dim):
+            ctx.split_dim = split_dim
+            return gathered(part, split_dim)
 
         @staticmethod
-        def backward(ctx, given):
-            return Own.apply(given, ctx.place), None
+        def backward(ctx, gradient):
+            return Own.apply(gradient, ctx.split_dim), None
 
     class Own(torch.autograd.Function):
         @staticmethod
-        def forward(ctx, whole, place):
-            ctx.place = place
-            return narrowed(whole, place)
+        def forward(ctx, whole, split_dim):
+            ctx.split_dim = split_dim
+            return narrowed(whole, split_dim)
 
         @staticmethod
-        def backward(ctx, given):
-            return Gather.apply(given, ctx.place), None
+        def backward(ctx, gradient):
+            return Gather.apply(gradient, ctx.split_dim), None
 
     return _Moves(Copy.apply, Total.apply, Gather.apply, Own.apply)
 
@@ -131,9 +131,9 @@ def _compute(torch, ranks, kind, moves, function, arguments, options):
         return _property(torch, kind, function, arguments)
     rule = _rules(torch).get(function)
     if rule is not None:
-        found = rule(_Call(torch, ranks, kind, moves, function), *arguments, **options)
-        if found is not NotImplemented:
-            return found
+        result = rule(_Call(torch, ranks, kind, moves, function), *arguments, **options)
+        if result is not NotImplemented:
+            return result
     if name in _OF_WHOLE:
         with torch._C.DisableTorchFunctionSubclass():
             return function(*arguments, **options)
@@ -147,9 +147,9 @@ def _compute(torch, ranks, kind, moves, function, arguments, options):
     return function(*arguments, **options)
 
 
-def whole_of(kind, each):
+def whole_of(kind, value):
     """A tensor that may be in parts, whole."""
-    return kind.moves.gather(each.local, each.place) if isinstance(each, kind) else each
+    return kind.moves.gather(value.local, value.split_dim) if isinstance(value, kind) else value
 
 
 _OF_WHOLE = ("size", "dim", "numel", "is_floating_point", "is_complex", "ndimension", "__len__", "nelement",
@@ -158,11 +158,11 @@ _OF_LOCAL = ("requires_grad", "is_leaf", "grad_fn", "_version")
 
 
 def _property(torch, kind, function, arguments):
-    name, (one, *_) = function.__self__.__name__, arguments
+    name, (tensor, *_) = function.__self__.__name__, arguments
     if name in _OF_LOCAL:
-        return getattr(one.local, name)
+        return getattr(tensor.local, name)
     if name in ("T", "mT", "H", "mH", "data", "real"):
-        return function(whole_of(kind, one))
+        return function(whole_of(kind, tensor))
     with torch._C.DisableTorchFunctionSubclass():
         return function(*arguments)
 
@@ -179,22 +179,22 @@ class _Call:
     def __init__(self, torch, ranks, kind, moves, function):
         self.torch, self.ranks, self.kind, self.moves, self.function = torch, ranks, kind, moves, function
 
-    def is_part(self, each):
-        return isinstance(each, self.kind)
+    def is_part(self, value):
+        return isinstance(value, self.kind)
 
-    def whole(self, each):
-        return whole_of(self.kind, each)
+    def whole(self, value):
+        return whole_of(self.kind, value)
 
-    def like(self, each, one):
+    def like(self, operand, part):
         """The same part of a tensor that is computed with another, element by element; None where it has none."""
-        back = one.place - one.dim()
-        if self.is_part(each):
-            return each.local if each.place - each.dim() == back else None
-        if not isinstance(each, self.torch.Tensor) or not each.dim():
-            return self.moves.copied(each) if isinstance(each, self.torch.Tensor) else each
-        if each.dim() < -back or each.shape[back] == 1:
-            return self.moves.copied(each)
-        return self.moves.own(each, each.dim() + back)
+        dim_from_end = part.split_dim - part.dim()
+        if self.is_part(operand):
+            return operand.local if operand.split_dim - operand.dim() == dim_from_end else None
+        if not isinstance(operand, self.torch.Tensor) or not operand.dim():
+            return self.moves.copied(operand) if isinstance(operand, self.torch.Tensor) else operand
+        if operand.dim() < -dim_from_end or operand.shape[dim_from_end] == 1:
+            return self.moves.copied(operand)
+        return self.moves.own(operand, operand.dim() + dim_from_end)
 
 
 # --- rules, each of which gives NotImplemented where parts are not enough
@@ -202,230 +202,245 @@ class _Call:
 
 def _elementwise(call, *arguments, **options):
     torch, kind = call.torch, call.kind
-    parts = [each for each in arguments if call.is_part(each)]
+    parts = [argument for argument in arguments if call.is_part(argument)]
     name = getattr(call.function, "__name__", "")
     in_place = is_in_place(name) or options.get("inplace")
     if not parts or any(map(call.is_part, options.values())):
         return NotImplemented
-    wholes = [each for each in arguments if isinstance(each, torch.Tensor) and not call.is_part(each) and each.dim()]
-    one = max(parts, key=lambda each: each.dim())
-    if (in_place and not call.is_part(arguments[0])) or any(each.dim() > one.dim() for each in wholes):
+    wholes = [
+        argument
+        for argument in arguments
+        if isinstance(argument, torch.Tensor) and not call.is_part(argument) and argument.dim()
+    ]
+    widest = max(parts, key=lambda part: part.dim())
+    if (in_place and not call.is_part(arguments[0])) or any(whole.dim() > widest.dim() for whole in wholes):
         return NotImplemented
-    if not in_place and any(each.requires_grad for each in wholes):
+    if not in_place and any(whole.requires_grad for whole in wholes):
         return NotImplemented  # which is needed whole behind it, in most models
-    mine = [call.like(each, one) for each in arguments]
-    if any(found is None and each is not None for found, each in zip(mine, arguments)):
+    local_arguments = [call.like(argument, widest) for argument in arguments]
+    if any(local is None and argument is not None for local, argument in zip(local_arguments, arguments)):
         return NotImplemented
-    found = call.function(*mine, **options)
-    place = found.dim() + one.place - one.dim()
+    result = call.function(*local_arguments, **options)
+    split_dim = result.dim() + widest.split_dim - widest.dim()
     if in_place:
-        arguments[0].local = found
+        arguments[0].local = result
         return arguments[0]
-    return kind(found, place)
+    return kind(result, split_dim)
 
 
-def _dropout(call, one, p=0.5, training=True, inplace=False):
+def _dropout(call, tensor, p=0.5, training=True, inplace=False):
     """With the numbers that one process draws."""
     if not training or not p:
-        return one
-    drawn = call.torch.nn.functional.dropout(call.torch.ones(one.shape, dtype=one.dtype, device=one.device), p)
-    size = one.local.shape[one.place]
-    found = one.local * drawn.narrow(one.place, call.ranks.model.number * size, size).clone()
+        return tensor
+    mask = call.torch.nn.functional.dropout(call.torch.ones(tensor.shape, dtype=tensor.dtype, device=tensor.device), p)
+    size = tensor.local.shape[tensor.split_dim]
+    result = tensor.local * mask.narrow(tensor.split_dim, call.ranks.model.number * size, size).clone()
     if inplace:
-        one.local = found
-        return one
-    return call.kind(found, one.place)
+        tensor.local = result
+        return tensor
+    return call.kind(result, tensor.split_dim)
 
 
-def _linear(call, given, weight, bias=None):
+def _linear(call, inputs, weight, bias=None):
     torch, moves = call.torch, call.moves
     if not call.is_part(weight):
         return NotImplemented
-    if weight.place == 0:  # each rank makes some of what comes out
-        mine = bias if bias is None else bias.local if call.is_part(bias) else moves.own(bias, 0)
-        found = torch.nn.functional.linear(moves.copied(call.whole(given)), weight.local, mine)
-        return call.kind(found, found.dim() - 1)
-    if call.is_part(given) and given.place == given.dim() - 1:
-        mine = given.local
+    if weight.split_dim == 0:  # each rank makes some of what comes out
+        own_bias = bias if bias is None else bias.local if call.is_part(bias) else moves.own(bias, 0)
+        outputs = torch.nn.functional.linear(moves.copied(call.whole(inputs)), weight.local, own_bias)
+        return call.kind(outputs, outputs.dim() - 1)
+    if call.is_part(inputs) and inputs.split_dim == inputs.dim() - 1:
+        own_inputs = inputs.local
     else:
-        given = call.whole(given)
-        mine = moves.own(given, given.dim() - 1)
-    found = moves.total(torch.nn.functional.linear(mine, weight.local))
-    return found if bias is None else found + call.whole(bias)
+        inputs = call.whole(inputs)
+        own_inputs = moves.own(inputs, inputs.dim() - 1)
+    outputs = moves.total(torch.nn.functional.linear(own_inputs, weight.local))
+    return outputs if bias is None else outputs + call.whole(bias)
 
 
 def _embedding(
-    call, given, weight, padding_idx=None, max_norm=None, scale_grad_by_freq=False, sparse=False, **_options
+    call, indices, weight, padding_idx=None, max_norm=None, scale_grad_by_freq=False, sparse=False, **_options
 ):
-    if not call.is_part(weight) or weight.place or max_norm is not None or scale_grad_by_freq or sparse:
+    if not call.is_part(weight) or weight.split_dim or max_norm is not None or scale_grad_by_freq or sparse:
         return NotImplemented
     torch, size = call.torch, weight.local.shape[0]
-    given = call.whole(given) - call.ranks.model.number * size
-    is_mine = (given >= 0) & (given < size)
-    found = torch.nn.functional.embedding(given.clamp(0, size - 1), weight.local)
+    indices = call.whole(indices) - call.ranks.model.number * size
+    is_mine = (indices >= 0) & (indices < size)
+    vectors = torch.nn.functional.embedding(indices.clamp(0, size - 1), weight.local)
     if padding_idx is not None:
         padding = padding_idx % weight.shape[0] - call.ranks.model.number * size
-        found = torch.where((given == padding).unsqueeze(-1), found.detach(), found)
-    return call.moves.total(found * is_mine.unsqueeze(-1).to(found.dtype))
+        vectors = torch.where((indices == padding).unsqueeze(-1), vectors.detach(), vectors)
+    return call.moves.total(vectors * is_mine.unsqueeze(-1).to(vectors.dtype))
 
 
-def _view(call, one, *sizes, **options):
-    if options or not call.is_part(one):
+def _view(call, tensor, *sizes, **options):
+    if options or not call.is_part(tensor):
         return NotImplemented
     sizes = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes
-    if not all(isinstance(each, int) for each in sizes):
+    if not all(isinstance(size, int) for size in sizes):
         return NotImplemented
     sizes = list(sizes)
     if -1 in sizes:
-        sizes[sizes.index(-1)] = one.numel() // max(1, -math.prod(sizes))
-    before = math.prod(one.shape[: one.place])
-    for place, size in enumerate(sizes):
-        if size > 1 and size % call.ranks.model.size == 0 and math.prod(sizes[:place]) == before:
-            sizes[place] //= call.ranks.model.size
-            return call.kind(one.local.reshape(sizes), place)
+        sizes[sizes.index(-1)] = tensor.numel() // max(1, -math.prod(sizes))
+    elements_before = math.prod(tensor.shape[: tensor.split_dim])
+    for split_dim, size in enumerate(sizes):
+        if size > 1 and size % call.ranks.model.size == 0 and math.prod(sizes[:split_dim]) == elements_before:
+            sizes[split_dim] //= call.ranks.model.size
+            return call.kind(tensor.local.reshape(sizes), split_dim)
     return NotImplemented
 
 
-def _flatten(call, one, start_dim=0, end_dim=-1):
-    start, end = start_dim % one.dim(), end_dim % one.dim()
-    return _view(call, one, [*one.shape[:start], math.prod(one.shape[start : end + 1]), *one.shape[end + 1 :]])
+def _flatten(call, tensor, start_dim=0, end_dim=-1):
+    start, end = start_dim % tensor.dim(), end_dim % tensor.dim()
+    return _view(
+        call, tensor, [*tensor.shape[:start], math.prod(tensor.shape[start : end + 1]), *tensor.shape[end + 1 :]]
+    )
 
 
-def _unflatten(call, one, dim, sizes):
-    dim, sizes = dim % one.dim(), list(sizes)
+def _unflatten(call, tensor, dim, sizes):
+    dim, sizes = dim % tensor.dim(), list(sizes)
     if -1 in sizes:
-        sizes[sizes.index(-1)] = one.shape[dim] // max(1, -math.prod(sizes))
-    return _view(call, one, [*one.shape[:dim], *sizes, *one.shape[dim + 1 :]])
+        sizes[sizes.index(-1)] = tensor.shape[dim] // max(1, -math.prod(sizes))
+    return _view(call, tensor, [*tensor.shape[:dim], *sizes, *tensor.shape[dim + 1 :]])
 
 
-def _transpose(call, one, dim0, dim1):
-    first, second = dim0 % one.dim(), dim1 % one.dim()
-    place = {first: second, second: first}.get(one.place, one.place)
-    return call.kind(one.local.transpose(first, second), place)
+def _transpose(call, tensor, dim0, dim1):
+    first, second = dim0 % tensor.dim(), dim1 % tensor.dim()
+    split_dim = {first: second, second: first}.get(tensor.split_dim, tensor.split_dim)
+    return call.kind(tensor.local.transpose(first, second), split_dim)
 
 
-def _permute(call, one, *dims):
-    dims = [each % one.dim() for each in (dims[0] if isinstance(dims[0], (tuple, list)) else dims)]
-    return call.kind(one.local.permute(dims), dims.index(one.place))
+def _permute(call, tensor, *dims):
+    dims = [dim % tensor.dim() for dim in (dims[0] if isinstance(dims[0], (tuple, list)) else dims)]
+    return call.kind(tensor.local.permute(dims), dims.index(tensor.split_dim))
 
 
-def _pick(call, one, index):
+def _pick(call, tensor, index):
     """Slices, new dimensions and ``...``, of all of the dimension that is split."""
     index = index if isinstance(index, tuple) else (index,)
-    if not call.is_part(one) or not all(each is None or each is Ellipsis or isinstance(each, slice) for each in index):
+    if not call.is_part(tensor) or not all(
+        item is None or item is Ellipsis or isinstance(item, slice) for item in index
+    ):
         return NotImplemented
-    index = list(index) + ([] if any(each is Ellipsis for each in index) else [Ellipsis])
-    at = next(number for number, each in enumerate(index) if each is Ellipsis)
-    named = sum(isinstance(each, slice) for each in index)
-    index[at : at + 1] = [slice(None)] * (one.dim() - named)
-    dim, place = 0, None
-    for number, each in enumerate(index):
-        if each is None:
+    index = list(index) + ([] if any(item is Ellipsis for item in index) else [Ellipsis])
+    ellipsis_at = next(number for number, item in enumerate(index) if item is Ellipsis)
+    slices = sum(isinstance(item, slice) for item in index)
+    index[ellipsis_at : ellipsis_at + 1] = [slice(None)] * (tensor.dim() - slices)
+    dim, split_dim = 0, None
+    for number, item in enumerate(index):
+        if item is None:
             continue
-        if dim == one.place:
-            if each != slice(None):
+        if dim == tensor.split_dim:
+            if item != slice(None):
                 return NotImplemented
-            place = number
+            split_dim = number
         dim += 1
-    return call.kind(one.local[tuple(index)], place)
+    return call.kind(tensor.local[tuple(index)], split_dim)
 
 
-def _expand(call, one, *sizes):
+def _expand(call, tensor, *sizes):
     sizes = list(sizes[0] if isinstance(sizes[0], (tuple, list)) else sizes)
-    place = len(sizes) - one.dim() + one.place
-    if sizes[place] not in (-1, one.shape[one.place]):
+    split_dim = len(sizes) - tensor.dim() + tensor.split_dim
+    if sizes[split_dim] not in (-1, tensor.shape[tensor.split_dim]):
         return NotImplemented
-    sizes[place] = -1
-    return call.kind(one.local.expand(sizes), place)
+    sizes[split_dim] = -1
+    return call.kind(tensor.local.expand(sizes), split_dim)
 
 
 def _cat(call, tensors, dim=0):
-    one = next(each for each in tensors if call.is_part(each))
-    is_alike = all(call.is_part(each) and each.place == one.place and each.dim() == one.dim() for each in tensors)
-    if not is_alike or dim % one.dim() == one.place:
+    first_part = next(tensor for tensor in tensors if call.is_part(tensor))
+    is_alike = all(
+        call.is_part(tensor) and tensor.split_dim == first_part.split_dim and tensor.dim() == first_part.dim()
+        for tensor in tensors
+    )
+    if not is_alike or dim % first_part.dim() == first_part.split_dim:
         return NotImplemented
-    return call.kind(call.torch.cat([each.local for each in tensors], dim), one.place)
+    return call.kind(call.torch.cat([tensor.local for tensor in tensors], dim), first_part.split_dim)
 
 
-def _softmax(call, one, dim=None, _stacklevel=3, dtype=None):
-    if not call.is_part(one) or dim is None or dim % one.dim() == one.place:
+def _softmax(call, tensor, dim=None, _stacklevel=3, dtype=None):
+    if not call.is_part(tensor) or dim is None or dim % tensor.dim() == tensor.split_dim:
         return NotImplemented
-    return call.kind(call.torch.nn.functional.softmax(one.local, dim=dim, dtype=dtype), one.place)
+    return call.kind(call.torch.nn.functional.softmax(tensor.local, dim=dim, dtype=dtype), tensor.split_dim)
 
 
-def _matmul(call, one, other):
+def _matmul(call, tensor, other):
     """Of matrices beside each other, such as those of an attention's heads."""
-    if not (call.is_part(one) and call.is_part(other)) or one.dim() != other.dim() or one.place != other.place:
+    if (
+        not (call.is_part(tensor) and call.is_part(other))
+        or tensor.dim() != other.dim()
+        or tensor.split_dim != other.split_dim
+    ):
         return NotImplemented
-    if one.place >= one.dim() - 2:
+    if tensor.split_dim >= tensor.dim() - 2:
         return NotImplemented
-    return call.kind(call.torch.matmul(one.local, other.local), one.place)
+    return call.kind(call.torch.matmul(tensor.local, other.local), tensor.split_dim)
 
 
 def _attention(call, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
     parts = (query, key, value)
-    if not all(map(call.is_part, parts)) or any(each.place != each.dim() - 3 for each in parts) or dropout_p:
+    if not all(map(call.is_part, parts)) or any(part.split_dim != part.dim() - 3 for part in parts) or dropout_p:
         return NotImplemented
     if attn_mask is not None:
         attn_mask = call.like(attn_mask, query)
         if attn_mask is None:
             return NotImplemented
-    more = {"enable_gqa": True} if enable_gqa else {}
-    found = call.torch.nn.functional.scaled_dot_product_attention(
-        *[each.local for each in parts], attn_mask=attn_mask, is_causal=is_causal, scale=scale, **more
+    options = {"enable_gqa": True} if enable_gqa else {}
+    outputs = call.torch.nn.functional.scaled_dot_product_attention(
+        *[part.local for part in parts], attn_mask=attn_mask, is_causal=is_causal, scale=scale, **options
     )  # fmt: skip
-    return call.kind(found, query.place)
+    return call.kind(outputs, query.split_dim)
 
 
 def _many_heads(
     call, query, key, value, width, heads, in_weight, in_bias, bias_k, _bias_v, adds_zeros, dropout, out_weight,
-    out_bias, training=True, key_padding_mask=None, need_weights=True, attn_mask=None, is_causal=False, **others,
+    out_bias, training=True, key_padding_mask=None, need_weights=True, attn_mask=None, is_causal=False, **options,
 ):  # fmt: skip
     """Of MultiheadAttention: what goes in is projected by parts and gathered, and each rank has its heads."""
     is_plain = query is key and key is value and query.dim() == 3 and bias_k is None and not adds_zeros
-    more = [
+    unsupported = [
         name
-        for name, each in others.items()
-        if name != "average_attn_weights" and each is not None and each is not False
+        for name, value in options.items()
+        if name != "average_attn_weights" and value is not None and value is not False
     ]
-    if need_weights or more or not is_plain or heads % call.ranks.model.size or not call.is_part(in_weight):
+    if need_weights or unsupported or not is_plain or heads % call.ranks.model.size or not call.is_part(in_weight):
         return NotImplemented
     functional, query = call.torch.nn.functional, call.whole(query)
-    length, many, _ = query.shape
+    length, batch_size, _ = query.shape
     parts = [
-        each.reshape(length, many, heads, -1).permute(1, 2, 0, 3)
-        for each in call.whole(functional.linear(query, in_weight, in_bias)).chunk(3, -1)
+        projection.reshape(length, batch_size, heads, -1).permute(1, 2, 0, 3)
+        for projection in call.whole(functional.linear(query, in_weight, in_bias)).chunk(3, -1)
     ]
     masks = []
     if attn_mask is not None and not (is_causal and key_padding_mask is None):
         masks.append(attn_mask.view(-1, *attn_mask.shape[-2:]))
-        masks[0] = masks[0].unsqueeze(0) if len(masks[0]) == 1 else masks[0].view(many, heads, length, -1)
+        masks[0] = masks[0].unsqueeze(0) if len(masks[0]) == 1 else masks[0].view(batch_size, heads, length, -1)
     if key_padding_mask is not None:
-        masks.append(key_padding_mask.view(many, 1, 1, -1))
+        masks.append(key_padding_mask.view(batch_size, 1, 1, -1))
     zeros = call.torch.zeros((), dtype=query.dtype)
-    masks = [zeros.masked_fill(each, -math.inf) if each.dtype == call.torch.bool else each for each in masks]
+    masks = [zeros.masked_fill(mask, -math.inf) if mask.dtype == call.torch.bool else mask for mask in masks]
     dropout = dropout if training else 0.0
     if not dropout:
-        parts = [call.kind(call.moves.own(each, 1), 1) for each in parts]
-    found = functional.scaled_dot_product_attention(
+        parts = [call.kind(call.moves.own(part, 1), 1) for part in parts]
+    outputs = functional.scaled_dot_product_attention(
         *parts, attn_mask=sum(masks) if masks else None, dropout_p=dropout, is_causal=is_causal and not masks
     )
-    found = functional.linear(found.permute(2, 0, 1, 3).reshape(length, many, width), out_weight, out_bias)
-    return found, None
+    outputs = functional.linear(outputs.permute(2, 0, 1, 3).reshape(length, batch_size, width), out_weight, out_bias)
+    return outputs, None
 
 
 @functools.lru_cache(maxsize=None)
 def _rules(torch):
     """The rules by the operators, in all of their spellings."""
     functional, tensor = torch.nn.functional, torch.Tensor
-    found = {}
+    rules = {}
 
     def add(rule, *names):
         for name in names:
             for owner in (torch, tensor, functional, torch._C._nn):
                 function = getattr(owner, name, None)
                 if callable(function):
-                    found[function] = rule
+                    rules[function] = rule
 
     add(
         _elementwise,
@@ -452,4 +467,4 @@ def _rules(torch):
     add(_matmul, "matmul", "__matmul__", "bmm")
     add(_attention, "scaled_dot_product_attention")
     add(_many_heads, "multi_head_attention_forward")
-    return found
+    return rules

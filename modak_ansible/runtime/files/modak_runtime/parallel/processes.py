@@ -13,7 +13,7 @@ import threading
 import time
 import weakref
 
-from modak_runtime.parallel import alike, norm, sharded, shares, split, stages, whole
+from modak_runtime.parallel import batch_parts, consistency, norm, sharded, split, stages, whole
 from modak_runtime.parallel.alive import Pace, watched
 from modak_runtime.parallel.group import Axis, Mesh, first_line, meet
 from modak_runtime.parallel.room import room_of
@@ -21,7 +21,7 @@ from modak_runtime.pytorch.store import restore, streams
 from modak_runtime.ranks import ALIKE, Rank, is_parallel
 from modak_runtime.steps import length_of
 
-_KEPT = []  # of this process, once it is one of several
+_RANKS = []  # of this process, once it is one of several
 _SETTLES = 0.2  # seconds
 _COUNTED = 256  # ranks: as many as a sum in bf16 counts
 _SHARES_OUT = {"fsdp": sharded.share_out, "tensor": split.share_out, "pipeline": stages.share_out}
@@ -29,12 +29,12 @@ _SHARES_OUT = {"fsdp": sharded.share_out, "tensor": split.share_out, "pipeline":
 
 def here():
     """What makes this process one of several; None where nothing has."""
-    return _KEPT[0] if _KEPT else None
+    return _RANKS[0] if _RANKS else None
 
 
 def begin(torch, environment, gpu=False):
     """What makes this process one of several, begun once; None where it is to be the only one."""
-    if not _KEPT and is_parallel(environment):
+    if not _RANKS and is_parallel(environment):
         rank = Rank(environment)
         strategy, degree = rank.way(environment["MODAK_STRATEGY"])
         if not hasattr(torch.Tensor, "register_post_accumulate_grad_hook"):
@@ -43,7 +43,7 @@ def begin(torch, environment, gpu=False):
         if problem:
             rank.end(problem)
         meet(torch, rank, gpu)
-        _KEPT.append(Ranks(torch, rank, strategy, degree))
+        _RANKS.append(Ranks(torch, rank, strategy, degree))
     return here()
 
 
@@ -80,21 +80,22 @@ class Ranks:
         self.optimizers, self.stepped = weakref.WeakSet(), set()
         self.turn = self.looks = None
         self.drops, self.arrivals, self.passes, self.steps, self._task = False, 0, 0, 0, None
-        self.has_looked, self._said, self._since = False, set(), (0, 0, 0)
+        self.has_looked, self._printed, self._training_start = False, set(), (0, 0, 0)
         self.is_compared = False  # whether ranks have once made the same step
         self.pipe = None  # of ranks with stages
-        self.apart, self._kept_sums = [], []  # the latter of a checkpoint, for gradients that are not there yet
+        self.apart, self._loaded_sums = [], []  # the latter of a checkpoint, for gradients that are not there yet
         self.pace = Pace()
         self._is_common = self._is_apart = False  # in what is drawn: for a while, and in loops whose batches are shared
-        self._own, self._left = None, None  # of such a loop that is over: this rank's streams, and the seed behind it
-        self._seed, self._more, self._common = None, 0, self.from_first(streams(torch))
+        # of such a loop that is over: this rank's streams, and the seed behind it
+        self._own_streams, self._common_seed = None, None
+        self._seed, self._extra_seed, self._common = None, 0, self.from_first(streams(torch))
         restore(torch, self._common)
         self._room = room_of() if self.has_parts else None
         _average_what_schedules_see(self)
         whole.save_whole_files(self)
         if self.samples.size > 1:
-            shares.share_no_others(torch, self)
-            alike.follow_steps(torch, self)
+            batch_parts.share_no_others(torch, self)
+            consistency.follow_steps(torch, self)
         atexit.register(self._leave)
         watched.note_the_end()
 
@@ -102,33 +103,33 @@ class Ranks:
 
     def from_first(self, value):
         """Rank 0's value of a plain thing, in all ranks."""
-        held = [value]
-        self.guarded(self.distributed.broadcast_object_list, held, 0)
-        return held[0]
+        values = [value]
+        self.guarded(self.distributed.broadcast_object_list, values, 0)
+        return values[0]
 
     def gathered(self, value, axis=None):
         """Every rank's value of a plain thing, in all ranks; or in those along an axis."""
-        held = [None] * (axis.size if axis else self.world)
-        self.guarded(self.distributed.all_gather_object, held, value, group=axis and axis.group)
-        return held
+        values = [None] * (axis.size if axis else self.world)
+        self.guarded(self.distributed.all_gather_object, values, value, group=axis and axis.group)
+        return values
 
     def to_first(self, value):
         """Every rank's value of a plain thing, in the first; None in the others."""
-        held = [None] * self.world if self.number == 0 else None
-        self.guarded(self.distributed.gather_object, value, held, 0)
-        return held
+        values = [None] * self.world if self.number == 0 else None
+        self.guarded(self.distributed.gather_object, value, values, 0)
+        return values
 
     def largest(self, numbers, axis):
         """The largest that a rank along an axis has at each place of a list, or of lists in it."""
-        found = self.torch.tensor(numbers)
-        self.guarded(self.distributed.all_reduce, found, self.distributed.ReduceOp.MAX, group=axis.group)
-        return found.tolist()
+        maxima = self.torch.tensor(numbers)
+        self.guarded(self.distributed.all_reduce, maxima, self.distributed.ReduceOp.MAX, group=axis.group)
+        return maxima.tolist()
 
     def total(self, number):
         """The sum of a number over all ranks that share out a batch."""
-        found = self.torch.tensor([number], dtype=self.torch.float64)
-        self.guarded(self.distributed.all_reduce, found, group=self.samples.group)
-        return found.item()
+        total = self.torch.tensor([number], dtype=self.torch.float64)
+        self.guarded(self.distributed.all_reduce, total, group=self.samples.group)
+        return total.item()
 
     def compare_steps(self, odd_ones, odd):
         """Ends ranks one of which makes another pass of a step that is over in others.
@@ -137,9 +138,9 @@ class Ranks:
             odd_ones: how many of the ranks that sum a gradient have made an odd number of steps.
             odd: whether this one has.
         """
-        many = self.samples.size
-        if many <= _COUNTED and not odd_ones.is_cuda and abs(odd_ones.item() - many * odd) > 0.5:
-            alike.end_unlike_passes(self)
+        rank_count = self.samples.size
+        if rank_count <= _COUNTED and not odd_ones.is_cuda and abs(odd_ones.item() - rank_count * odd) > 0.5:
+            consistency.end_unlike_passes(self)
 
     def mean(self, value, weight):
         """The mean over all ranks of a number or a tensor; see modak_runtime.mean."""
@@ -148,10 +149,10 @@ class Ranks:
         sums = torch.cat([tensor.reshape(-1).double() * count if count else torch.zeros(tensor.numel()).double().to(
             tensor.device), tensor.new_tensor([count], dtype=torch.float64)])  # fmt: skip
         self.guarded(self.distributed.all_reduce, sums)
-        found = sums[:-1] / sums[-1]
+        means = sums[:-1] / sums[-1]
         if not isinstance(value, torch.Tensor):
-            return found.item()
-        return found.reshape(tensor.shape).to(tensor.dtype if tensor.is_floating_point() else torch.float32)
+            return means.item()
+        return means.reshape(tensor.shape).to(tensor.dtype if tensor.is_floating_point() else torch.float32)
 
     def guarded(self, act, *arguments, **options):
         """What a step that all ranks make together gives; ends the process where another has gone."""
@@ -218,14 +219,14 @@ class Ranks:
         Outside of such loops ranks draw alike, lest each make batches, or an order of its files, of its own. Where the
         first rank alone has drawn since, as in a validation for all, the others go on from there.
         """
-        is_main, is_first = threading.current_thread() is threading.main_thread(), self._own is None
+        is_main, is_first = threading.current_thread() is threading.main_thread(), self._own_streams is None
         begins = not self._is_apart
         if begins:
             self._is_apart, self._common = True, streams(self.torch)
-            if is_first or self.torch.initial_seed() != self._left:
+            if is_first or self.torch.initial_seed() != self._common_seed:
                 self.draws_apart()
             else:
-                restore(self.torch, self._own)
+                restore(self.torch, self._own_streams)
                 self.takes_streams()  # which are of a loop before the last one, where that was left
         elif is_main and self._take_seed():
             self.draws_apart()
@@ -237,28 +238,28 @@ class Ranks:
         if self._is_apart and threading.current_thread() is threading.main_thread():
             if self._take_seed():
                 self.draws_apart()
-            self._own, self._is_apart = streams(self.torch), False
+            self._own_streams, self._is_apart = streams(self.torch), False
             restore(self.torch, self._common)
-            self._left = self.torch.initial_seed()
+            self._common_seed = self.torch.initial_seed()
 
     @contextlib.contextmanager
     def in_own(self):
         """Draws from this rank's own streams, where it has some."""
-        if self._own is None or self._is_apart:
+        if self._own_streams is None or self._is_apart:
             yield
             return
-        alike = streams(self.torch)
-        restore(self.torch, self._own)
+        common = streams(self.torch)
+        restore(self.torch, self._own_streams)
         yield
-        self._own = streams(self.torch)
-        restore(self.torch, alike)
+        self._own_streams = streams(self.torch)
+        restore(self.torch, common)
 
-    def draws_apart(self, more=None):
+    def draws_apart(self, extra_seed=None):
         """Gives each rank streams of its own, for dropout and augmentations; others from here on for another number."""
-        self._more = self._more if more is None else more
+        self._extra_seed = self._extra_seed if extra_seed is None else extra_seed
         if not self._is_apart:
             return
-        own = 1000003 * (self.samples.number + 1) + 1000000007 * self._more
+        own = 1000003 * (self.samples.number + 1) + 1000000007 * self._extra_seed
         self._seed = (self.torch.initial_seed() + own) % 2**63
         self.torch.manual_seed(self._seed)
         random.seed(self._seed)
@@ -272,48 +273,51 @@ class Ranks:
         from modak_runtime.parallel import large_batch, local_steps
 
         torch = self.torch
-        models = [each for each in objects if isinstance(each, torch.nn.Module)]
-        loaders = [each for each in objects if isinstance(each, torch.utils.data.DataLoader)]
-        optimizers = [each for each in objects if isinstance(each, torch.optim.Optimizer)]
+        models = [item for item in objects if isinstance(item, torch.nn.Module)]
+        loaders = [item for item in objects if isinstance(item, torch.utils.data.DataLoader)]
+        optimizers = [item for item in objects if isinstance(item, torch.optim.Optimizer)]
         self._compare(models, loaders)
         self._look_for_another(report, models, optimizers)
         self._look_at(optimizers)
         self.optimizers.update(optimizers)
         parallel = torch.nn.parallel.DistributedDataParallel
-        taken, before = self.known(), len(self.models)
+        handled_ids, model_count = self.summed_ids(), len(self.models)
         for model in models:
             if any(isinstance(module, parallel) for module in model.modules()):  # the script does it itself
-                taken.update(map(id, model.parameters()))
+                handled_ids.update(map(id, model.parameters()))
                 self.shares = False
                 continue
             self._share_out(model, optimizers)
-            parts = [each for each in model.parameters() if whole.is_part(each)]
-            taken.update(map(id, parts))
-            self._sum(report, [each for each in parts if self.is_alike and stages.is_here(self, each)])
+            parts = [parameter for parameter in model.parameters() if whole.is_part(parameter)]
+            handled_ids.update(map(id, parts))
+            self._sum(report, [part for part in parts if self.is_alike and stages.is_here(self, part)])
             self.learns = self.learns or self.has_parts
         for optimizer in optimizers if self.has_parts else ():
             whole.load_whole(torch, optimizer)
-            alike.compare_before_steps(self, optimizer)
+            consistency.compare_before_steps(self, optimizer)
             self._room.follow(optimizer)
-        apart = local_steps.apart(torch, self, report, optimizers)
-        self.apart += [apart] if apart else []
-        stepped = [[each for group in optimizer.param_groups for each in group["params"]] for optimizer in optimizers]
+        local_sgd = local_steps.apart(torch, self, report, optimizers)
+        self.apart += [local_sgd] if local_sgd else []
+        stepped = [
+            [parameter for group in optimizer.param_groups for parameter in group["params"]] for optimizer in optimizers
+        ]
         self.stepped.update(*stepped)
         groups = [*(list(model.parameters()) for model in models), *stepped]
         for number, group in enumerate(groups):
-            mine = [
-                each for each in group
-                if not (id(each) in taken or whole.is_part(each) or hasattr(each, "_modak_now"))  # its model was given
-                and (each.is_floating_point() or each.is_complex())
+            parameters = [
+                parameter for parameter in group
+                if not (id(parameter) in handled_ids or whole.is_part(parameter)
+                        or hasattr(parameter, "_modak_now"))  # its model was given
+                and (parameter.is_floating_point() or parameter.is_complex())
             ]  # fmt: skip
-            taken.update(map(id, mine))
-            if mine:
-                if number >= len(models) or any(models[number] is each for each in self.models[:before]):
-                    self._make_alike(mine)
-                self._sum(report, mine)
+            handled_ids.update(map(id, parameters))
+            if parameters:
+                if number >= len(models) or any(models[number] is other for other in self.models[:model_count]):
+                    self._make_alike(parameters)
+                self._sum(report, parameters)
                 self.learns = True
-        for each in self.gradients if self.apart else ():
-            each.let_apart(self.apart[-1])
+        for gradients in self.gradients if self.apart else ():
+            gradients.let_apart(self.apart[-1])
         self._take_sums()
         if report.ranks is None:
             name = self.strategy if self.mesh.named is None else "%s_%d" % (self.strategy, self.model.size)
@@ -321,17 +325,19 @@ class Ranks:
             watched.begin(torch, report, self.rank, self.pace)
         large_batch.prepare(torch, self, report, optimizers, loaders)
         for loader in loaders:
-            if self.is_alike and shares.is_shared(torch, loader):
+            if self.is_alike and batch_parts.is_shared(torch, loader):
                 self.rank.end(
                     "a loader has a DistributedSampler, and all ranks of %s need the same samples" % self.strategy
                 )
             if self.samples.size > 1:
-                shares.share(torch, self, loader)
+                batch_parts.share(torch, self, loader)
 
     def _look_for_another(self, report, models, optimizers):
         """Takes that another training may begin, where steps were made and there are other models."""
-        if report.steps_made > self._since[0] and not all(any(each is one for one in self.models) for each in models):
-            self._since = report.steps_made, len(self.models), len(self.gradients)
+        if report.steps_made > self._training_start[0] and not all(
+            any(model is known_model for known_model in self.models) for model in models
+        ):
+            self._training_start = report.steps_made, len(self.models), len(self.gradients)
             self.is_compared, self.shares = False, self.samples.size > 1
             self._draws_alike()
             if optimizers:  # else it is what follows the others, such as a mean of them
@@ -339,7 +345,7 @@ class Ranks:
 
     def _look_at(self, optimizers):
         """Says what optimizers mean for ranks."""
-        lbfgs = any(isinstance(each, self.torch.optim.LBFGS) for each in optimizers)
+        lbfgs = any(isinstance(optimizer, self.torch.optim.LBFGS) for optimizer in optimizers)
         if lbfgs and self.has_parts:
             self.rank.end("LBFGS needs all parameters in one place: ddp can train with it, not %s" % self.strategy)
         if lbfgs:
@@ -351,9 +357,9 @@ class Ranks:
 
     def _share_out(self, model, optimizers):
         """Makes a model alike in all ranks, or leaves each its part of it."""
-        if any(model is each for each in self.models):
+        if any(model is other for other in self.models):
             return
-        self._make_alike(each for each in [*model.parameters(), *model.buffers()] if not whole.is_part(each))
+        self._make_alike(tensor for tensor in [*model.parameters(), *model.buffers()] if not whole.is_part(tensor))
         if self.samples.size > 1:
             norm.share(self.torch, self, model)
         if self.has_parts:
@@ -382,14 +388,14 @@ class Ranks:
 
     def present(self):
         """The models and the sums of the training that goes on: behind its steps a script may begin one of others."""
-        _, models, gradients = self._since
-        if self.stepped.isdisjoint(each for model in self.models[models:] for each in model.parameters()):
+        _, models, gradients = self._training_start
+        if self.stepped.isdisjoint(parameter for model in self.models[models:] for parameter in model.parameters()):
             models = gradients = 0  # what follows the others alone, such as a mean of them, is no training
         return self.models[models:], self.gradients[gradients:]
 
-    def known(self):
+    def summed_ids(self):
         """The ids of all parameters whose gradients ranks sum."""
-        return {id(each) for gradients in self.gradients for each in gradients.parameters}
+        return {id(parameter) for gradients in self.gradients for parameter in gradients.parameters}
 
     def arrived(self, task):
         """Takes that a backward pass, by the number of its task, has left a gradient in a parameter."""
@@ -398,12 +404,12 @@ class Ranks:
             self._task, self.passes = task, self.passes + 1
             if not (self.is_compared or self.has_parts):
                 self.trace.append(self.passes)
-                alike.compare_now(self)
+                consistency.compare_now(self)
 
     def say_once(self, words):
         """Has the first rank say something, however often it is seen."""
-        if words not in self._said:
-            self._said.add(words)
+        if words not in self._printed:
+            self._printed.add(words)
             self.rank.say(words)
 
     # --- steps of its own, and what is left from one sum to the next
@@ -414,46 +420,48 @@ class Ranks:
 
     def meet(self):
         """Makes the models of all ranks alike, where they were let apart."""
-        for each in self.apart:
-            each.meet()
+        for local_sgd in self.apart:
+            local_sgd.meet()
 
     def is_whole(self):
         """Whether all ranks are alike."""
-        return not any(each.since for each in self.apart)
+        return not any(local_sgd.own_steps for local_sgd in self.apart)
 
     def own_state(self):
         """What this rank alone has, for a checkpoint."""
-        sums = [each.way.state() for each in self.gradients]
+        sums = [gradients.way.state() for gradients in self.gradients]
         draws = {"draws": self.pipe.draws.tolist()} if self.pipe else {}
-        return {"sums": sums, "steps": [each.made for each in self.apart], **draws}
+        return {"sums": sums, "steps": [local_sgd.steps for local_sgd in self.apart], **draws}
 
     def load_own(self, states, number):
         """Takes what ranks had; number: whose of them this is; None where they were others."""
         if self.pipe and number is not None and "draws" in states[number]:
             self.pipe.draws = self.torch.tensor(states[number]["draws"], dtype=self.torch.uint8)
-        for each, made in zip(self.apart, states[number or 0]["steps"] if states else ()):
-            each.load(made)
-        self._kept_sums = [([each["sums"][place] for each in states], number) for place in range(
-            min(len(each["sums"]) for each in states))] if states else []  # fmt: skip
+        for local_sgd, steps in zip(self.apart, states[number or 0]["steps"] if states else ()):
+            local_sgd.load(steps)
+        self._loaded_sums = [([state["sums"][place] for state in states], number) for place in range(
+            min(len(state["sums"]) for state in states))] if states else []  # fmt: skip
         self._take_sums()
 
     def _take_sums(self):
-        for each in self.gradients if self._kept_sums else ():
-            if self._kept_sums:
-                each.way.load(*self._kept_sums.pop(0))
+        for gradients in self.gradients if self._loaded_sums else ():
+            if self._loaded_sums:
+                gradients.way.load(*self._loaded_sums.pop(0))
 
     def _compare(self, models, loaders):
         """Ends the process where ranks were given different things, or what has no size yet."""
         unsized = self.torch.nn.parameter.UninitializedTensorMixin
-        if any(isinstance(each, unsized) for model in models for each in model.parameters()):
+        if any(isinstance(parameter, unsized) for model in models for parameter in model.parameters()):
             self.rank.end("a layer learns its size from its first batch: call the model with one before prepare")
-        shapes = repr([[(name, tuple(each.shape)) for name, each in model.named_parameters()] for model in models])
-        mine = [hashlib.sha256(shapes.encode()).hexdigest()[:8], [length_of(loader) for loader in loaders]]
-        everyone = self.gathered(mine)
-        for number, theirs in enumerate(everyone):
-            if theirs != everyone[0]:
-                what = "models" if theirs[0] != everyone[0][0] else "loaders, of %s and %s batches" % (
-                    everyone[0][1], theirs[1])  # fmt: skip
+        shapes = repr(
+            [[(name, tuple(parameter.shape)) for name, parameter in model.named_parameters()] for model in models]
+        )
+        own_shapes = [hashlib.sha256(shapes.encode()).hexdigest()[:8], [length_of(loader) for loader in loaders]]
+        shapes_by_rank = self.gathered(own_shapes)
+        for number, other_shapes in enumerate(shapes_by_rank):
+            if other_shapes != shapes_by_rank[0]:
+                what = "models" if other_shapes[0] != shapes_by_rank[0][0] else "loaders, of %s and %s batches" % (
+                    shapes_by_rank[0][1], other_shapes[1])  # fmt: skip
                 self.rank.end("ranks 0 and %d were made with different %s: the script must make the same in each" % (
                     number, what))  # fmt: skip
 
@@ -461,9 +469,9 @@ class Ranks:
         """Gives all ranks what rank 0 has."""
         with self.torch.no_grad():
             for tensor in tensors:
-                held = tensor.detach().contiguous().clone()
-                self.guarded(self.distributed.broadcast, held, 0)
-                tensor.copy_(held)
+                contents = tensor.detach().contiguous().clone()
+                self.guarded(self.distributed.broadcast, contents, 0)
+                tensor.copy_(contents)
 
     def _leave(self):
         with contextlib.suppress(Exception):

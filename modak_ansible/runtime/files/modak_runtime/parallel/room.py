@@ -19,13 +19,13 @@ class Room:
     """What one rank does with what it frees.
 
     Args:
-        here: ranks on this node.
-        asked: bytes that the job has asked for each; None where it has not.
+        ranks_here: ranks on this node.
+        memory_limit: bytes that the job has asked for each; None where it has not.
     """
 
-    def __init__(self, here, asked):
-        self._here, self._asked = here, asked
-        self._optimizer, self._steps, self._most = None, 0, None
+    def __init__(self, ranks_here, memory_limit):
+        self._ranks_here, self._memory_limit = ranks_here, memory_limit
+        self._optimizer, self._steps, self._peak_limit = None, 0, None
         return_what_is_freed()
 
     def follow(self, optimizer):
@@ -41,23 +41,23 @@ class Room:
             needed = _peak()
             if self._has_room(needed):
                 keep_what_is_freed()
-                self._most = _TIMES * needed
-        elif self._most and _peak() > self._most:  # for good
-            self._most = None
+                self._peak_limit = _TIMES * needed
+        elif self._peak_limit and _peak() > self._peak_limit:  # for good
+            self._peak_limit = None
             return_what_is_freed()
             trim()
 
     def _has_room(self, needed):
         free = free_memory()
-        is_asked = self._asked is None or _TIMES * needed <= self._asked
-        return is_asked and free is not None and free >= _TIMES * needed * self._here
+        is_asked = self._memory_limit is None or _TIMES * needed <= self._memory_limit
+        return is_asked and free is not None and free >= _TIMES * needed * self._ranks_here
 
 
 def room_of(environment=os.environ):
     """That of a rank that was started so."""
-    asked = environment.get("MODAK_MEMORY_LIMIT", "")
-    here = environment.get("LOCAL_WORLD_SIZE") or environment["WORLD_SIZE"]
-    return Room(int(here), int(asked) if asked.isdigit() else None)
+    memory_limit = environment.get("MODAK_MEMORY_LIMIT", "")
+    ranks_here = environment.get("LOCAL_WORLD_SIZE") or environment["WORLD_SIZE"]
+    return Room(int(ranks_here), int(memory_limit) if memory_limit.isdigit() else None)
 
 
 def _peak():

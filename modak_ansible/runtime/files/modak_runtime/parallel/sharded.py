@@ -9,7 +9,7 @@ import importlib
 import sys
 import types
 
-from modak_runtime.parallel import alike, whole
+from modak_runtime.parallel import consistency, whole
 from modak_runtime.tensors import size_of
 
 SMALL = 0.001  # of all that the model has: what is smaller stays with the layer around it, and makes no message
@@ -50,20 +50,24 @@ def share_out(torch, ranks, model, optimizers):
         explain_mixtures(ranks, "fsdp")
     mesh = ranks.mesh.of_parts(torch)
     parameters = list(model.parameters())
-    kept = {each for each in parameters if not each.dim() or not each.is_floating_point()}
-    _check(ranks, model, [each for each in parameters if each not in kept])
+    ignored = {parameter for parameter in parameters if not parameter.dim() or not parameter.is_floating_point()}
+    _check(ranks, model, [parameter for parameter in parameters if parameter not in ignored])
     with torch.no_grad():
-        for each in parameters:
-            if not each.is_contiguous():
-                each.data = each.data.contiguous()
-    former = former_kind(torch)
+        for parameter in parameters:
+            if not parameter.is_contiguous():
+                parameter.data = parameter.data.contiguous()
+    former_class = former_kind(torch)
     for unit in [*units(torch, model), model]:
-        before = dict(unit.named_parameters())
+        old_parameters = dict(unit.named_parameters())
         unit.register_forward_hook(functools.partial(_own_outputs, torch))
-        fsdp.fully_shard(unit, mesh=mesh, ignored_params=kept)
-        now = dict(unit.named_parameters())
-        after = {each: now[name] for name, each in before.items() if each is not now[name]}
-        take_over(torch, optimizers, former, after)
+        fsdp.fully_shard(unit, mesh=mesh, ignored_params=ignored)
+        new_parameters = dict(unit.named_parameters())
+        replacements = {
+            parameter: new_parameters[name]
+            for name, parameter in old_parameters.items()
+            if parameter is not new_parameters[name]
+        }
+        take_over(torch, optimizers, former_class, replacements)
     _travel(torch, ranks, fsdp, model)
     model._get_fsdp_state()._lazy_init()  # its parts may be called before it is
     for module in model.modules():
@@ -72,35 +76,35 @@ def share_out(torch, ranks, model, optimizers):
             _register_methods(torch, module)
             _zero_parts(module)
     whole.load_whole(torch, model)
-    return kept
+    return ignored
 
 
 def units(torch, model):
     """The modules whose parameters are whole at one time: blocks and layers, innermost first."""
     total = _size(model) or 1
     everywhere = _counts(model)
-    found = []
+    modules = []
 
     def look_into(module):
         for child in module.children():
-            size, mine = _size(child), _counts(child)
-            if size <= SMALL * total or child in found:
+            size, counts = _size(child), _counts(child)
+            if size <= SMALL * total or child in modules:
                 continue
-            is_closed = all(count == everywhere[each] for each, count in mine.items())
+            is_closed = all(count == everywhere[parameter] for parameter, count in counts.items())
             is_called = type(child).forward is not torch.nn.Module.forward
             if (size > LARGE * total and not is_whole(torch, child)) or not (is_closed and is_called):
                 look_into(child)
             if is_closed and is_called:
-                found.append(child)
+                modules.append(child)
 
     if not is_whole(torch, model):
         look_into(model)
-    return found
+    return modules
 
 
 def is_whole(torch, module):
     is_parametrized = torch.nn.utils.parametrize.is_parametrized(module)
-    return is_parametrized or any(each.__name__ in _WHOLE for each in type(module).__mro__)
+    return is_parametrized or any(kind.__name__ in _WHOLE for kind in type(module).__mro__)
 
 
 def _size(module):
@@ -109,34 +113,34 @@ def _size(module):
 
 def _counts(module):
     """How often each parameter is found in a module: one that is tied, several times."""
-    found = {}
-    for _, each in module.named_parameters(remove_duplicate=False):
-        found[each] = found.get(each, 0) + 1
-    return found
+    counts = {}
+    for _, parameter in module.named_parameters(remove_duplicate=False):
+        counts[parameter] = counts.get(parameter, 0) + 1
+    return counts
 
 
 def _check(ranks, model, parameters):
-    kinds = sorted({str(each.dtype) for each in parameters})
+    kinds = sorted({str(parameter.dtype) for parameter in parameters})
     if len(kinds) > 1:
         ranks.rank.end("fsdp needs parameters of one kind, and %s has %s" % (type(model).__name__, " and ".join(kinds)))
     if any(map(whole.is_part, parameters)):
         ranks.rank.end("two models of prepare share parameters: ddp can train them, fsdp cannot")
 
 
-def take_over(torch, optimizers, former, after):
+def take_over(torch, optimizers, former_class, replacements):
     """Puts what each parameter became in its place: in optimizers, and in lists that a script made of them."""
     for optimizer in optimizers:
         for group in optimizer.param_groups:
-            group["params"] = [after.get(each, each) for each in group["params"]]
-        for each in [each for each in optimizer.state if each in after]:
-            state = optimizer.state.pop(each)
-            optimizer.state[after[each]] = {
-                name: whole.part_of(torch, value, after[each]) for name, value in state.items()
+            group["params"] = [replacements.get(parameter, parameter) for parameter in group["params"]]
+        for parameter in [parameter for parameter in optimizer.state if parameter in replacements]:
+            state = optimizer.state.pop(parameter)
+            optimizer.state[replacements[parameter]] = {
+                name: whole.part_of(torch, value, replacements[parameter]) for name, value in state.items()
             }
-    for each, now in after.items():
-        each.grad, each.data = None, each.data.new_empty(0)
-        each.__class__ = former
-        each.__dict__["_modak_now"] = now
+    for parameter, replacement in replacements.items():
+        parameter.grad, parameter.data = None, parameter.data.new_empty(0)
+        parameter.__class__ = former_class
+        parameter.__dict__["_modak_now"] = replacement
 
 
 def explain_mixtures(ranks, strategy):
@@ -155,8 +159,8 @@ def explain_mixtures(ranks, strategy):
 def _own_outputs(torch, _module, _inputs, outputs):
     """What a unit gives, with memory of its own: FSDP's hook on a view is lost where a script adds to it in place."""
 
-    def own(each):
-        return each.clone() if isinstance(each, torch.Tensor) and each.requires_grad and each._is_view() else each
+    def own(leaf):
+        return leaf.clone() if isinstance(leaf, torch.Tensor) and leaf.requires_grad and leaf._is_view() else leaf
 
     return torch.utils._pytree.tree_map(own, outputs)
 
@@ -167,10 +171,10 @@ def former_kind(torch):
     class Parameter(torch.nn.Parameter):
         @classmethod
         def __torch_function__(cls, function, _types, arguments=(), options=None):
-            def now(each):
-                return each.__dict__["_modak_now"] if type(each) is cls else each
+            def replacement(value):
+                return value.__dict__["_modak_now"] if type(value) is cls else value
 
-            arguments, options = torch.utils._pytree.tree_map(now, (arguments, options or {}))
+            arguments, options = torch.utils._pytree.tree_map(replacement, (arguments, options or {}))
             return function(*arguments, **options)
 
     return Parameter
@@ -193,7 +197,7 @@ def _travel(torch, ranks, fsdp, model):
             """Before the first step each message is compared: of different kinds, ranks would wait for each other."""
             ranks.trace.append(2 * self._number + kind)
             if not ranks.is_compared:
-                alike.compare_now(ranks)
+                consistency.compare_now(ranks)
 
         def __call__(self, output_tensor, input_tensor, group, async_op=False):
             self._compare(0)
@@ -222,15 +226,15 @@ def _travel(torch, ranks, fsdp, model):
 
 def _zero_parts(module):
     """Has ``zero_grad`` of a module reach its parts, also behind a forward pass, which may leave it whole."""
-    plain, parts = module.zero_grad, list(module.parameters())
+    original, parts = module.zero_grad, list(module.parameters())
 
     def zero_grad(set_to_none=True):
-        for each in parts:
+        for part in parts:
             if set_to_none:
-                each.grad = None
-            elif each.grad is not None:
-                each.grad.zero_()
-        plain(set_to_none)
+                part.grad = None
+            elif part.grad is not None:
+                part.grad.zero_()
+        original(set_to_none)
 
     module.zero_grad = zero_grad
 
@@ -254,15 +258,15 @@ def _register_methods(torch, module):
 
 
 def _register(torch, fsdp, module, name):
-    plain = getattr(module, name)
+    original = getattr(module, name)
     fsdp.register_fsdp_forward_method(module, name)
     whole, inside = getattr(module, name), []
 
-    @functools.wraps(plain)
+    @functools.wraps(original)
     def called(*arguments, **options):
         leaves = torch.utils._pytree.tree_leaves((arguments, options))
-        if inside or not any(isinstance(each, torch.Tensor) for each in leaves):
-            return plain(*arguments, **options)
+        if inside or not any(isinstance(leaf, torch.Tensor) for leaf in leaves):
+            return original(*arguments, **options)
         inside.append(True)
         try:
             return whole(*arguments, **options)

@@ -27,8 +27,12 @@ _FIRST = re.compile(
 
 def share_out(torch, ranks, model, optimizers):
     """Leaves this rank its part of the layers that are split, and of their optimizers' state."""
-    chosen = {each: place for each, place in choose(torch, model).items() if each.shape[place] % ranks.model.size == 0}
-    if not any(each.dim() > 1 for each in chosen):
+    chosen = {
+        parameter: dim
+        for parameter, dim in choose(torch, model).items()
+        if parameter.shape[dim] % ranks.model.size == 0
+    }
+    if not any(parameter.dim() > 1 for parameter in chosen):
         ranks.rank.end(
             "%s has no Linear or Embedding that %d ranks can split: fsdp or ddp can train it"
             % (type(model).__name__, ranks.model.size)
@@ -37,59 +41,63 @@ def share_out(torch, ranks, model, optimizers):
     if not ranks.models:
         whole.read_whole(torch)
         sharded.explain_mixtures(ranks, "tensor")
-    mesh, former, after = ranks.mesh.of_parts(torch), sharded.former_kind(torch), {}
-    for each in list(model.parameters()):
-        place = chosen.get(each)
-        placement = tensors.Replicate() if place is None else tensors.Shard(place)
-        local = each.detach()
-        if place is not None:
-            size = each.shape[place] // ranks.model.size
-            local = local.narrow(place, ranks.model.number * size, size)
+    mesh, former_class, replacements = ranks.mesh.of_parts(torch), sharded.former_kind(torch), {}
+    for parameter in list(model.parameters()):
+        dim = chosen.get(parameter)
+        placement = tensors.Replicate() if dim is None else tensors.Shard(dim)
+        local = parameter.detach()
+        if dim is not None:
+            size = parameter.shape[dim] // ranks.model.size
+            local = local.narrow(dim, ranks.model.number * size, size)
         local = local.clone(memory_format=torch.contiguous_format)
         part = tensors.DTensor.from_local(local, mesh, [placement], run_check=False)
-        after[each] = torch.nn.Parameter(part, requires_grad=each.requires_grad)
-        each.data = each.data.new_empty(0)
+        replacements[parameter] = torch.nn.Parameter(part, requires_grad=parameter.requires_grad)
+        parameter.data = parameter.data.new_empty(0)
     for module in model.modules():
-        for name, each in module._parameters.items():
-            if each is not None:
-                module._parameters[name] = after[each]
+        for name, parameter in module._parameters.items():
+            if parameter is not None:
+                module._parameters[name] = replacements[parameter]
         read_again(module)
-    sharded.take_over(torch, optimizers, former, after)
+    sharded.take_over(torch, optimizers, former_class, replacements)
     _compute_by_parts(torch, ranks, model)
     whole.load_whole(torch, model)
 
 
 def choose(torch, model):
     """The dimension along which each parameter is split; those that are not there stay whole."""
-    least = _SMALL * sum(each.numel() for each in model.parameters())
-    found, looked = {}, torch.nn.utils.parametrize.is_parametrized
+    least = _SMALL * sum(parameter.numel() for parameter in model.parameters())
+    dims, is_parametrized = {}, torch.nn.utils.parametrize.is_parametrized
     for scope in [torch.nn.ModuleList([model]), *model.modules()]:
-        layers = [(name, each) for name, each in _layers(torch, scope) if not looked(each)]
-        for (_, layer), place in zip(layers, _places(layers)):
-            if layer.weight.numel() >= least and layer.weight not in found:
-                found[layer.weight] = place
-                if place == 0 and layer.bias is not None:
-                    found[layer.bias] = 0
-        if type(scope) is torch.nn.MultiheadAttention and scope.in_proj_weight is not None and not looked(scope):
-            found[scope.in_proj_weight] = 0
+        layers = [(name, layer) for name, layer in _layers(torch, scope) if not is_parametrized(layer)]
+        for (_, layer), dim in zip(layers, _split_dims(layers)):
+            if layer.weight.numel() >= least and layer.weight not in dims:
+                dims[layer.weight] = dim
+                if dim == 0 and layer.bias is not None:
+                    dims[layer.bias] = 0
+        if (
+            type(scope) is torch.nn.MultiheadAttention
+            and scope.in_proj_weight is not None
+            and not is_parametrized(scope)
+        ):
+            dims[scope.in_proj_weight] = 0
             if scope.in_proj_bias is not None:
-                found[scope.in_proj_bias] = 0
-            found[scope.out_proj.weight] = 1
-            found.pop(scope.out_proj.bias, None)
+                dims[scope.in_proj_bias] = 0
+            dims[scope.out_proj.weight] = 1
+            dims.pop(scope.out_proj.bias, None)
     for module in model.modules():
         if isinstance(module, torch.nn.Embedding) and type(module).forward is torch.nn.Embedding.forward:
             is_plain = module.max_norm is None and not module.scale_grad_by_freq and not module.sparse
-            if is_plain and module.weight.numel() >= least and not looked(module):
-                found[module.weight] = 0  # also where a layer that makes scores has the same
-    return found
+            if is_plain and module.weight.numel() >= least and not is_parametrized(module):
+                dims[module.weight] = 0  # also where a layer that makes scores has the same
+    return dims
 
 
 def widths(torch, model):
     """Bytes of parameters that ranks can split, by the number that theirs has to divide."""
-    found = {}
-    for each, place in choose(torch, model).items():
-        found[each.shape[place]] = found.get(each.shape[place], 0) + size_of(each)
-    return found
+    sizes = {}
+    for parameter, dim in choose(torch, model).items():
+        sizes[parameter.shape[dim]] = sizes.get(parameter.shape[dim], 0) + size_of(parameter)
+    return sizes
 
 
 def _layers(torch, scope):
@@ -99,20 +107,21 @@ def _layers(torch, scope):
             yield name, child
 
 
-def _places(layers):
+def _split_dims(layers):
     """For each layer of a block 0, where what comes out of it is split, or 1, where what goes in is."""
-    open_ones = []
+    open_layers = []
     for number, (name, layer) in enumerate(layers):
-        wide = layer.in_features
-        takes = any(each.out_features % wide == 0 for each in open_ones)
-        is_beside = any(each.in_features == wide for each in open_ones)  # by its shape it may take the same as they
-        later = any(each.in_features == wide for _, each in layers[number + 1 :])
+        width = layer.in_features
+        takes = any(open_layer.out_features % width == 0 for open_layer in open_layers)
+        # by its shape it may take the same as they
+        is_beside = any(open_layer.in_features == width for open_layer in open_layers)
+        later = any(later_layer.in_features == width for _, later_layer in layers[number + 1 :])
         is_last = bool(_LAST.match(name)) or (not _FIRST.match(name) and not (is_beside and later))
-        if open_ones and takes and is_last:
-            open_ones = []
+        if open_layers and takes and is_last:
+            open_layers = []
             yield 1
         else:
-            open_ones.append(layer)
+            open_layers.append(layer)
             yield 0
 
 
@@ -123,32 +132,32 @@ def read_again(module):
 
 
 @contextlib.contextmanager
-def shown_as(module, shown):
+def replaced_parameters(module, replace):
     """Has a module, and all in it, find what a function gives in the place of their parameters."""
-    kept = [(each, dict(each._parameters)) for each in module.modules()]
+    saved = [(submodule, dict(submodule._parameters)) for submodule in module.modules()]
     try:
-        for each, parameters in kept:
-            for name, one in parameters.items():
-                if one is not None:
-                    each._parameters[name] = shown(one)
-            read_again(each)
+        for submodule, parameters in saved:
+            for name, parameter in parameters.items():
+                if parameter is not None:
+                    submodule._parameters[name] = replace(parameter)
+            read_again(submodule)
         yield
     finally:
-        for each, parameters in kept:
-            each._parameters.update(parameters)
-            read_again(each)
+        for submodule, parameters in saved:
+            submodule._parameters.update(parameters)
+            read_again(submodule)
 
 
 def _compute_by_parts(torch, ranks, model):
     """Has the modules of a model find tensors for parameters while they compute: whole ones, or parts."""
     kind, inside = carriers(torch, ranks), []
 
-    def shown(each):
-        if not whole.is_part(each):
-            return each
-        place = next((each.dim for each in each.placements if hasattr(each, "dim")), None)
-        local = each.to_local()
-        return local if place is None else kind(local, place)
+    def local_part(parameter):
+        if not whole.is_part(parameter):
+            return parameter
+        dim = next((placement.dim for placement in parameter.placements if hasattr(placement, "dim")), None)
+        local = parameter.to_local()
+        return local if dim is None else kind(local, dim)
 
     def replace(number, module, forward):
         inner = getattr(forward, "__func__", None)
@@ -161,11 +170,12 @@ def _compute_by_parts(torch, ranks, model):
             inside.append(True)
             if torch.is_grad_enabled():
                 leaves = torch.utils._pytree.tree_leaves((arguments, options))
-                ranks.trace += [each.detach().sum().item() for each in leaves if type(each) is torch.Tensor]
+                ranks.trace += [leaf.detach().sum().item() for leaf in leaves if type(leaf) is torch.Tensor]
             try:
-                with shown_as(self, functools.lru_cache(maxsize=None)(shown)):  # tied ones are one tensor
-                    found = inner(self, *arguments, **options)
-                    return torch.utils._pytree.tree_map(functools.partial(whole_of, kind), found)
+                # cached, for tied parameters are one tensor
+                with replaced_parameters(self, functools.lru_cache(maxsize=None)(local_part)):
+                    outputs = inner(self, *arguments, **options)
+                    return torch.utils._pytree.tree_map(functools.partial(whole_of, kind), outputs)
             finally:
                 inside.pop()
                 kind.moves.forget()

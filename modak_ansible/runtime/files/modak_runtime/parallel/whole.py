@@ -64,10 +64,10 @@ def read_whole(torch):
     kind.copy_ = lambda self, other, *arguments: copy(self, part_of(torch, other, self), *arguments)
 
 
-def load_whole(torch, thing):
+def load_whole(torch, stateful):
     """Lets load_state_dict of a model or of an optimizer take whole tensors, too."""
-    thing.register_load_state_dict_pre_hook(
-        _of_optimizer(torch) if isinstance(thing, torch.optim.Optimizer) else _of_model(torch)
+    stateful.register_load_state_dict_pre_hook(
+        _of_optimizer(torch) if isinstance(stateful, torch.optim.Optimizer) else _of_model(torch)
     )
 
 
@@ -83,10 +83,10 @@ def _of_model(torch):
 def _of_optimizer(torch):
     def share(optimizer, state):
         owners = {}
-        for group, theirs in zip(optimizer.param_groups, state["param_groups"]):
-            owners.update(zip(theirs["params"], group["params"]))
+        for group, saved_group in zip(optimizer.param_groups, state["param_groups"]):
+            owners.update(zip(saved_group["params"], group["params"]))
         shared = {
-            number: {name: _own(torch, each, owners.get(number)) for name, each in values.items()}
+            number: {name: _own(torch, value, owners.get(number)) for name, value in values.items()}
             for number, values in state["state"].items()
         }
         return {**state, "state": shared}
@@ -99,28 +99,28 @@ def _own(torch, value, like):
     return part.clone() if part is value and isinstance(part, torch.Tensor) else part  # not a file's, which may go
 
 
-def leaves_of(thing):
+def leaves_of(tree):
     """What a thing of dictionaries, lists and tuples holds, in its order."""
-    if isinstance(thing, dict):
-        return [leaf for each in thing.values() for leaf in leaves_of(each)]
-    if isinstance(thing, (list, tuple)):
-        return [leaf for each in thing for leaf in leaves_of(each)]
-    return [thing]
+    if isinstance(tree, dict):
+        return [leaf for child in tree.values() for leaf in leaves_of(child)]
+    if isinstance(tree, (list, tuple)):
+        return [leaf for child in tree for leaf in leaves_of(child)]
+    return [tree]
 
 
-def _with(thing, leaves):
+def _with(tree, leaves):
     """The same thing with other leaves, taken one after the other."""
-    if isinstance(thing, dict):
-        found = thing.copy() if hasattr(thing, "_metadata") else type(thing)() if type(thing) is not dict else {}
-        for name, each in thing.items():
-            found[name] = _with(each, leaves)
-        if hasattr(thing, "_metadata"):
-            found._metadata = thing._metadata
-        return found
-    if isinstance(thing, tuple) and hasattr(thing, "_fields"):
-        return type(thing)(*[_with(each, leaves) for each in thing])
-    if isinstance(thing, (list, tuple)):
-        return type(thing)([_with(each, leaves) for each in thing])
+    if isinstance(tree, dict):
+        result = tree.copy() if hasattr(tree, "_metadata") else type(tree)() if type(tree) is not dict else {}
+        for name, child in tree.items():
+            result[name] = _with(child, leaves)
+        if hasattr(tree, "_metadata"):
+            result._metadata = tree._metadata
+        return result
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        return type(tree)(*[_with(child, leaves) for child in tree])
+    if isinstance(tree, (list, tuple)):
+        return type(tree)([_with(child, leaves) for child in tree])
     return next(leaves)
 
 
@@ -153,13 +153,13 @@ def save_whole_files(ranks):
 
 
 def _check_models(ranks, leaves):
-    for each in leaves:
-        if isinstance(each, ranks.torch.nn.Module) and any(map(is_part, each.parameters())):
+    for leaf in leaves:
+        if isinstance(leaf, ranks.torch.nn.Module) and any(map(is_part, leaf.parameters())):
             ranks.rank.end("a %s whose parameters are shared out cannot be saved as it is: save its state_dict()" % (
-                type(each).__name__))  # fmt: skip
+                type(leaf).__name__))  # fmt: skip
 
 
-def _save_together(ranks, write, thing, leaves, file, path):
+def _save_together(ranks, write, tree, leaves, file, path):
     """Has the first rank write what has parts in it; the others take part, and wait for the end.
 
     Raises:
@@ -167,7 +167,7 @@ def _save_together(ranks, write, thing, leaves, file, path):
     """
     torch = ranks.torch
     _await_all(torch, ranks)
-    parts = {_memory(each): each for each in leaves if is_part(each)}
+    parts = {_memory(leaf): leaf for leaf in leaves if is_part(leaf)}
     target, problems = None, []
 
     def attempt(act, *arguments):
@@ -177,7 +177,7 @@ def _save_together(ranks, write, thing, leaves, file, path):
             problems.append("%s: %s" % (type(error).__name__, error))
 
     if ranks.number == 0:
-        target = attempt(_File, torch, write, thing, leaves, parts, file)
+        target = attempt(_File, torch, write, tree, leaves, parts, file)
     for key, part in parts.items():
         with torch.no_grad():
             whole = ranks.guarded(part.full_tensor)
@@ -212,30 +212,30 @@ def _memory(part):
 class _File:
     """The first rank's file: its tensors are filled in one after the other, or it is written in the end."""
 
-    def __init__(self, torch, write, thing, leaves, parts, path):
+    def __init__(self, torch, write, tree, leaves, parts, path):
         self._torch, self._path, self._file, self._places = torch, path, None, {}
-        self._whole = {key: torch.empty(each.shape, dtype=each.dtype) for key, each in parts.items()}  # not touched yet
-        shown = [self._whole[_memory(each)] if is_part(each) else each for each in leaves]
-        self._write_all = functools.partial(write, _with(thing, iter(shown)), path)
-        is_plain = all(isinstance(each, (*_PLAIN, torch.Tensor)) for each in shown)
+        self._whole = {key: torch.empty(part.shape, dtype=part.dtype) for key, part in parts.items()}  # not touched yet
+        whole_leaves = [self._whole[_memory(leaf)] if is_part(leaf) else leaf for leaf in leaves]
+        self._write_all = functools.partial(write, _with(tree, iter(whole_leaves)), path)
+        is_plain = all(isinstance(leaf, (*_PLAIN, torch.Tensor)) for leaf in whole_leaves)
         if is_plain and isinstance(path, str) and not write.keywords:
-            self._begin(path, shown)
+            self._begin(path, whole_leaves)
 
-    def _begin(self, path, shown):
+    def _begin(self, path, whole_leaves):
         """Writes all but the numbers, and finds out where they belong; the disk has room for them then."""
         torch, fake = self._torch, importlib.import_module("torch._subclasses.fake_tensor")
         with torch.serialization.skip_data():
             self._write_all()
         with fake.FakeTensorMode():
-            found = leaves_of(torch.load(path, weights_only=True))
-        pairs = [(mine, there) for mine, there in zip(shown, found) if isinstance(mine, torch.Tensor)]
-        self._places = {_storage(mine): there.untyped_storage()._checkpoint_offset for mine, there in pairs}
+            loaded_leaves = leaves_of(torch.load(path, weights_only=True))
+        pairs = [(leaf, loaded) for leaf, loaded in zip(whole_leaves, loaded_leaves) if isinstance(leaf, torch.Tensor)]
+        self._places = {_storage(leaf): loaded.untyped_storage()._checkpoint_offset for leaf, loaded in pairs}
         self._file = open(path, "r+b")  # noqa: SIM115 - end closes it
         os.posix_fallocate(self._file.fileno(), 0, os.path.getsize(path))
-        keys = {_storage(each) for each in self._whole.values()}
-        for mine, _ in pairs:
-            if _storage(mine) not in keys:
-                self._fill(_storage(mine), torch.empty(0, dtype=torch.uint8).set_(mine.untyped_storage().cpu()))
+        keys = {_storage(tensor) for tensor in self._whole.values()}
+        for leaf, _ in pairs:
+            if _storage(leaf) not in keys:
+                self._fill(_storage(leaf), torch.empty(0, dtype=torch.uint8).set_(leaf.untyped_storage().cpu()))
 
     def write(self, key, whole):
         """Takes a whole tensor."""

@@ -26,9 +26,9 @@ def imported(torch, report, steps):
         return
     _count_steps(torch, report, steps)
     if is_parallel():
-        from modak_runtime.parallel import alike
+        from modak_runtime.parallel import consistency
 
-        alike.imported(torch)
+        consistency.imported(torch)
     if os.environ.get("MODAK_RENDEZVOUS_TIMEOUT"):  # one of several ranks
         from modak_runtime.parallel.alive import watched
 
@@ -70,9 +70,9 @@ def prepare(torch, report, objects):
     from modak_runtime.pytorch.input import keep_in_memory, set_workers
     from modak_runtime.pytorch.steps import accumulate, set_batch_size
 
-    models = [each for each in objects if isinstance(each, torch.nn.Module)]
-    loaders = [each for each in objects if isinstance(each, torch.utils.data.DataLoader)]
-    optimizers = [each for each in objects if isinstance(each, torch.optim.Optimizer)]
+    models = [item for item in objects if isinstance(item, torch.nn.Module)]
+    loaders = [item for item in objects if isinstance(item, torch.utils.data.DataLoader)]
+    optimizers = [item for item in objects if isinstance(item, torch.optim.Optimizer)]
     gpu = any(parameter.is_cuda for model in models for parameter in model.parameters())
     for model in models:
         prepare_model(torch, report, model)
@@ -83,16 +83,16 @@ def prepare(torch, report, objects):
     if report.planned.get("memory") == "recomputed":
         from modak_runtime.pytorch import recompute
 
-        for each in models:
-            _attempt(report, "memory", recompute.prepare, torch, report, each)
-    for name, prepare_one, many in (
+        for model in models:
+            _attempt(report, "memory", recompute.prepare, torch, report, model)
+    for name, prepare_one, targets in (
         ("batch_size", set_batch_size, loaders),
         ("accumulation", functools.partial(accumulate, models=models, is_alone=len(optimizers) == 1), optimizers),
         ("workers", set_workers, loaders),
         ("input", keep_in_memory, loaders),
     ):
-        for each in many if name in report.planned else ():
-            _attempt(report, name, prepare_one, torch, report, each)
+        for target in targets if name in report.planned else ():
+            _attempt(report, name, prepare_one, torch, report, target)
     if gpu and ("input" in report.planned or "workers" in report.planned):
         for loader in loaders:
             loader.pin_memory = True

@@ -19,10 +19,10 @@ def in_single_precision(torch):
         return  # it is older than PyTorch 2.4, or done
     if getattr(torch.cpu, "_is_amx_tile_supported", bool)():  # units that nobody measured this on
         return
-    inner = functional.scaled_dot_product_attention
+    original = functional.scaled_dot_product_attention
 
-    @functools.wraps(inner)
-    def attention(query, key, value, attn_mask=None, dropout_p=0.0, *more, **options):
+    @functools.wraps(original)
+    def attention(query, key, value, attn_mask=None, dropout_p=0.0, *positional, **options):
         is_ours = (
             not dropout_p  # for which it takes another way, by products
             and query.device.type == "cpu"
@@ -32,12 +32,12 @@ def in_single_precision(torch):
             and torch.get_autocast_dtype("cpu") == torch.bfloat16
         )
         if not is_ours:
-            return inner(query, key, value, attn_mask, dropout_p, *more, **options)
+            return original(query, key, value, attn_mask, dropout_p, *positional, **options)
         if attn_mask is not None and attn_mask.is_floating_point():
             attn_mask = attn_mask.float()
         with torch.autocast("cpu", enabled=False):
-            found = inner(query.float(), key.float(), value.float(), attn_mask, dropout_p, *more, **options)
-        return found.to(torch.bfloat16)
+            outputs = original(query.float(), key.float(), value.float(), attn_mask, dropout_p, *positional, **options)
+        return outputs.to(torch.bfloat16)
 
     attention.of_modak = True
     functional.scaled_dot_product_attention = attention

@@ -20,8 +20,8 @@ def is_concerned(planned):
 
 def imported(torch, report):
     """Has every optimiser of the script take them, as far as it can."""
-    wanted = report.planned.get(NAME)
-    if wanted not in (None, FUSED):
+    planned = report.planned.get(NAME)
+    if planned not in (None, FUSED):
         report.refused(NAME, "only %s is supported" % FUSED)
         return
     optimizers = sys.modules.get("torch.optim.optimizer")  # torch.optim itself hides it
@@ -32,23 +32,23 @@ def imported(torch, report):
     if report.planned.get("memory") == "out-of-core":
         report.refused(NAME, "out-of-core training updates each parameter separately")
         return
-    known, compiling = weakref.WeakKeyDictionary(), getattr(getattr(torch, "compiler", None), "is_compiling", bool)
+    cached, compiling = weakref.WeakKeyDictionary(), getattr(getattr(torch, "compiler", None), "is_compiling", bool)
 
     def begins(optimizer, _arguments, _options):
         if compiling():
             return
         groups = optimizer.param_groups
         sizes = [len(group["params"]) for group in groups]
-        if optimizer not in known or known[optimizer][0] != sizes:
-            known[optimizer] = sizes, [_problem(torch, optimizer, group) for group in groups]
-            if wanted:
-                found = zip(groups, known[optimizer][1])
-                _tell(report, optimizer, [problem or _order(torch, optimizer, group) for group, problem in found])
-        for group, problem in zip(groups, known[optimizer][1]):
+        if optimizer not in cached or cached[optimizer][0] != sizes:
+            cached[optimizer] = sizes, [_problem(torch, optimizer, group) for group in groups]
+            if planned:
+                problems = zip(groups, cached[optimizer][1])
+                _tell(report, optimizer, [problem or _order(torch, optimizer, group) for group, problem in problems])
+        for group, problem in zip(groups, cached[optimizer][1]):
             if group.get("fused") or not problem:
                 _lay_out(torch, optimizer, group)
             # The word is true, and tells ours from the script's own True; it is there where a step before has failed.
-            if wanted and not problem and group["fused"] in (None, FUSED):
+            if planned and not problem and group["fused"] in (None, FUSED):
                 group["fused"] = None if _order(torch, optimizer, group) else FUSED
 
     def ended(optimizer, _arguments, _options):

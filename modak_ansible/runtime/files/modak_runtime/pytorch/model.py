@@ -41,17 +41,17 @@ def _set_channels_last(torch, report, model):
 
 def _number_format(torch, report, model):
     """The smaller format that forward computes in; None where there is none, or it needs none of its own."""
-    wanted = report.planned["precision"]
+    planned = report.planned["precision"]
     gpu = any(parameter.is_cuda for parameter in model.parameters())
-    if wanted == "tf32":
+    if planned == "tf32":
         if not gpu:
             report.refused("precision", "tf32 needs an NVIDIA GPU", "prepare")
             return None
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
         report.applied("precision", "prepare")
         return None
-    if wanted not in FORMATS:
-        report.refused("precision", "%s needs scaled losses: prepare supports tf32 and bf16" % wanted, "prepare")
+    if planned not in FORMATS:
+        report.refused("precision", "%s needs scaled losses: prepare supports tf32 and bf16" % planned, "prepare")
         return None
     if not hasattr(torch, "autocast"):
         report.refused("precision", "PyTorch %s has no autocast, only fp32" % torch.__version__, "prepare")
@@ -61,7 +61,7 @@ def _number_format(torch, report, model):
         return None
     in_single_precision(torch)
     report.applied("precision", "prepare")
-    return getattr(torch, FORMATS[wanted])
+    return getattr(torch, FORMATS[planned])
 
 
 def replace_forward(module, make):
@@ -86,7 +86,7 @@ def _chosen(torch, inner, *, is_last, dtype):
     def forward(self, *arguments, **options):
         if is_last:
             arguments = [_as_channels_last(torch, argument) for argument in arguments]
-            options = {name: _as_channels_last(torch, each) for name, each in options.items()}
+            options = {name: _as_channels_last(torch, value) for name, value in options.items()}
         if dtype is None:
             return inner(self, *arguments, **options)
         with torch.autocast(_device(torch, arguments, options), dtype=dtype):
@@ -97,9 +97,9 @@ def _chosen(torch, inner, *, is_last, dtype):
 
 
 def _device(torch, arguments, options):
-    for each in (*arguments, *options.values()):
-        if isinstance(each, torch.Tensor):
-            return each.device.type
+    for argument in (*arguments, *options.values()):
+        if isinstance(argument, torch.Tensor):
+            return argument.device.type
     return "cpu"
 
 
@@ -114,15 +114,15 @@ def _as_float32(torch, value):
     if isinstance(value, torch.Tensor):
         return value.float() if value.dtype in (torch.bfloat16, torch.float16) else value
     if type(value) in (list, tuple):
-        return type(value)([_as_float32(torch, each) for each in value])
+        return type(value)([_as_float32(torch, item) for item in value])
     if isinstance(value, tuple) and hasattr(value, "_make"):
-        return value._make([_as_float32(torch, each) for each in value])
+        return value._make([_as_float32(torch, item) for item in value])
     if isinstance(value, dict) and hasattr(value, "to_tuple"):  # as transformers returns what a model computes
         for name in value:
             value[name] = _as_float32(torch, value[name])
         return value
     if type(value) is dict:
-        return {name: _as_float32(torch, each) for name, each in value.items()}
+        return {name: _as_float32(torch, item) for name, item in value.items()}
     return value
 
 
@@ -162,10 +162,10 @@ def _compile(torch, report, model):
 
 def _failures():
     """What a compiler raises that fails; the script's own errors come again when its model runs as it was written."""
-    found = [importlib.import_module("torch._dynamo.exc").TorchDynamoException]
+    exceptions = [importlib.import_module("torch._dynamo.exc").TorchDynamoException]
     with suppress(ImportError, AttributeError):  # before PyTorch 2.6 it is dynamo's BackendCompilerFailed
-        found.append(importlib.import_module("torch._inductor.exc").InductorError)
-    return tuple(found)
+        exceptions.append(importlib.import_module("torch._inductor.exc").InductorError)
+    return tuple(exceptions)
 
 
 def _first_line(error):

@@ -52,14 +52,14 @@ class Files:
         descriptor, path = tempfile.mkstemp(prefix="modak-", dir=self.folder)
         try:
             os.posix_fallocate(descriptor, 0, size)
-            found = self._torch.from_file(path, shared=True, size=tensor.numel(), dtype=tensor.dtype)
+            flat = self._torch.from_file(path, shared=True, size=tensor.numel(), dtype=tensor.dtype)
         except OSError as error:
             _end("%s has no room for %d more bytes of the training: %s" % (self.folder, size, error.strerror))
         finally:
             os.close(descriptor)
             os.unlink(path)
         like = tensor if is_dense(tensor) else tensor.contiguous()
-        return found.as_strided(like.size(), like.stride())
+        return flat.as_strided(like.size(), like.stride())
 
     def copy_of(self, tensor):
         """The same numbers, in a file."""
@@ -107,15 +107,15 @@ def imported(torch):
 def prepare(torch, report, models, optimizers):
     """Has models and optimizers keep their numbers in files."""
     problem = _problem(torch, models, optimizers)
-    folder, none = _folder()
-    if problem or none:
-        report.refused("memory", problem or none, "prepare")
+    folder, folder_problem = _folder()
+    if problem or folder_problem:
+        report.refused("memory", problem or folder_problem, "prepare")
         return
     if not _files:
         _files.append(Files(torch, folder))
     files = _files[0]
-    parameters = [each for model in models for each in model.parameters()]
-    needed = sum(size_of(each) * (1 if files.has(each) else 2) for each in parameters)
+    parameters = [parameter for model in models for parameter in model.parameters()]
+    needed = sum(size_of(parameter) * (1 if files.has(parameter) else 2) for parameter in parameters)
     free = shutil.disk_usage(folder).free
     if needed > free:
         _end("%s has %d bytes free, but the parameters and gradients need %d" % (folder, free, needed))
@@ -126,7 +126,7 @@ def prepare(torch, report, models, optimizers):
     for optimizer in optimizers:
         _step_alone(torch, files, optimizer)
     _save_for_backward(torch, files)
-    size = sum(size_of(each) for each in parameters)
+    size = sum(size_of(parameter) for parameter in parameters)
     report.applied("memory", "prepare", "%d bytes of parameters, and what belongs to them, are in %s" % (size, folder))
 
 
@@ -161,7 +161,7 @@ def _folder():
 
 def _file_system(folder):
     """The type of the file system of a folder, by /proc/self/mounts; empty where it does not tell."""
-    longest, found = -1, ""
+    longest, longest_kind = -1, ""
     try:
         with open("/proc/self/mounts") as mounts:
             for line in mounts:
@@ -169,10 +169,10 @@ def _file_system(folder):
                 point = os.fsdecode(point.encode().decode("unicode_escape").encode("latin-1"))  # a space is \040
                 inside = folder == point or folder.startswith(point.rstrip("/") + "/")
                 if inside and len(point) >= longest:  # a later mount hides an earlier one
-                    longest, found = len(point), kind
+                    longest, longest_kind = len(point), kind
     except (OSError, ValueError):
         pass
-    return found
+    return longest_kind
 
 
 def _is_large(tensor):
@@ -180,20 +180,21 @@ def _is_large(tensor):
     return is_plain and size_of(tensor) >= SMALLEST
 
 
-def _keep_gradient(files, kept, parameter):
+def _keep_gradient(files, file_gradient, parameter):
     """Moves a gradient that is complete to its file; one that is summed on is in it already."""
     gradient = parameter.grad
-    if gradient is None or not _is_large(gradient) or (kept and gradient is kept[0]):
+    if gradient is None or not _is_large(gradient) or (file_gradient and gradient is file_gradient[0]):
         return
-    if not kept or kept[0].stride() != gradient.stride():
-        kept[:] = [files.empty_like(gradient)]
-    kept[0].copy_(gradient)
-    parameter.grad = kept[0]
+    if not file_gradient or file_gradient[0].stride() != gradient.stride():
+        file_gradient[:] = [files.empty_like(gradient)]
+    file_gradient[0].copy_(gradient)
+    parameter.grad = file_gradient[0]
 
 
 def _step_alone(torch, files, optimizer):
     """Has the optimizer take one parameter after the other, whose new state goes to a file before the next."""
-    plain = getattr(type(optimizer).step, "__wrapped__", type(optimizer).step)  # hooks of a step are for the whole one
+    # hooks of a step are for the whole one
+    original = getattr(type(optimizer).step, "__wrapped__", type(optimizer).step)
 
     def move_state(state):
         for name, value in state.items():
@@ -211,7 +212,7 @@ def _step_alone(torch, files, optimizer):
                 for parameter in group["params"]:
                     if parameter.grad is not None:
                         self.param_groups = [dict(group, params=[parameter])]
-                        plain(self)
+                        original(self)
                         move_state(self.state[parameter])
         finally:
             self.param_groups = groups

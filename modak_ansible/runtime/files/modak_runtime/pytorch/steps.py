@@ -38,23 +38,23 @@ class Passes:
     """
 
     def __init__(self, many, report, parameters):
-        self.many, self.parameters, self._made, self._report = many, parameters, 0, report
+        self.many, self.parameters, self._count, self._report = many, parameters, 0, report
         _PASSES.append(self)
 
     @property
     def more(self):
-        return (self._made + 1) % self.many != 0
+        return (self._count + 1) % self.many != 0
 
     @property
     def begun(self):
-        return self._made % self.many != 0
+        return self._count % self.many != 0
 
     @property
     def waits(self):
-        return self.many > 1 and not self._made
+        return self.many > 1 and not self._count
 
-    def made(self):
-        self._made += 1
+    def count_pass(self):
+        self._count += 1
 
     def give_up(self, reason):
         """Has the optimizer step after each pass from here on."""
@@ -64,16 +64,16 @@ class Passes:
 
 def accumulate(torch, report, optimizer, models, is_alone=True):
     """Has the optimizer step after every N passes only, with the mean of their gradients; ranks sum them once."""
-    others = [each for each in _PASSES if each.waits]  # given to prepare before
-    if others or not is_alone:
+    waiting = [passes for passes in _PASSES if passes.waits]  # given to prepare before
+    if waiting or not is_alone:
         reason = "of several optimizers, the backward pass for one may leave gradients in parameters of another"
-        for each in others:
-            each.give_up(reason)
+        for passes in waiting:
+            passes.give_up(reason)
         report.refused("accumulation", reason, "prepare")
         return
     _follow_scalers(torch)
-    its = {id(each) for group in optimizer.param_groups for each in group["params"]}
-    passes = Passes(int(report.planned["accumulation"]), report, its)
+    parameter_ids = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    passes = Passes(int(report.planned["accumulation"]), report, parameter_ids)
     step = optimizer.step
     _tell_ranks(passes)
 
@@ -81,7 +81,7 @@ def accumulate(torch, report, optimizer, models, is_alone=True):
         if closure is not None:
             passes.give_up("the optimizer calls the model itself")
             return step(closure)
-        passes.made()
+        passes.count_pass()
         if passes.begun:
             return None
         with torch.no_grad():
@@ -91,33 +91,33 @@ def accumulate(torch, report, optimizer, models, is_alone=True):
                         parameter.grad.div_(passes.many)
         return step()
 
-    def keeping(plain):
+    def keeping(original):
         def zero_grad(_self, *arguments, **options):
             if not passes.begun:
-                plain(*arguments, **options)
+                original(*arguments, **options)
 
         return zero_grad
 
     optimizer.step = types.MethodType(accumulated_step, optimizer)
-    for each in (optimizer, *models):
-        each.zero_grad = types.MethodType(keeping(each.zero_grad), each)
+    for owner in (optimizer, *models):
+        owner.zero_grad = types.MethodType(keeping(owner.zero_grad), owner)
     report.applied("accumulation", "prepare")
 
 
 def _follow_scalers(torch):
     """Gives up before the first pass of a GradScaler, which divides what is added up by its scale each time."""
     places = getattr(torch, "amp", None), getattr(torch.cuda, "amp", None)  # the latter before PyTorch 2.3
-    scaler = next((each.GradScaler for each in places if hasattr(each, "GradScaler")), None)
-    plain = getattr(scaler, "scale", None)
-    if plain is None or hasattr(plain, "__wrapped__"):
+    scaler = next((place.GradScaler for place in places if hasattr(place, "GradScaler")), None)
+    original = getattr(scaler, "scale", None)
+    if original is None or hasattr(original, "__wrapped__"):
         return
 
-    @functools.wraps(plain)
+    @functools.wraps(original)
     def scale(self, outputs):
         for passes in _PASSES if self.is_enabled() else ():
             if passes.many > 1:
                 passes.give_up("a GradScaler divides gradients before those of a whole step are summed")
-        return plain(self, outputs)
+        return original(self, outputs)
 
     scaler.scale = scale
 
@@ -128,17 +128,17 @@ def follow_clipping(torch):
     Scripts import the functions by name, so this is to be called before they can.
     """
     for name, limit_name in (("clip_grad_norm_", "max_norm"), ("clip_grad_value_", "clip_value")):
-        plain = getattr(torch.nn.utils, name)
+        original = getattr(torch.nn.utils, name)
 
-        @functools.wraps(plain)
-        def clip(parameters, *arguments, _plain=plain, _limit_name=limit_name, **options):
+        @functools.wraps(original)
+        def clip(parameters, *arguments, _plain=original, _limit_name=limit_name, **options):
             parameters = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
             limit, *rest = arguments or (options.pop(_limit_name),)
-            mine = (each for each in reversed(_PASSES) if not each.parameters.isdisjoint(map(id, parameters)))
-            passes = next(mine, None)
-            many = passes.many if passes else 1
-            norm = _plain(parameters, math.inf if passes and passes.more else limit * many, *rest, **options)
-            return norm if norm is None else norm / many
+            matching = (passes for passes in reversed(_PASSES) if not passes.parameters.isdisjoint(map(id, parameters)))
+            passes = next(matching, None)
+            count = passes.many if passes else 1
+            norm = _plain(parameters, math.inf if passes and passes.more else limit * count, *rest, **options)
+            return norm if norm is None else norm / count
 
         for module in (torch.nn.utils, sys.modules["torch.nn.utils.clip_grad"]):
             setattr(module, name, clip)
@@ -146,8 +146,8 @@ def follow_clipping(torch):
 
 def _tell_ranks(passes):
     """Lets the gradients of an optimizer's parameters wait for its last pass, where several processes sum them."""
-    ranks = sys.modules.get("modak_runtime.parallel.processes")
-    here = ranks.here() if ranks else None
-    for gradients in here.gradients if here else ():
+    processes = sys.modules.get("modak_runtime.parallel.processes")
+    ranks = processes.here() if processes else None
+    for gradients in ranks.gradients if ranks else ():
         if passes.parameters.issuperset(map(id, gradients.parameters)):
             gradients.passes = passes

@@ -22,7 +22,7 @@ class Store:
     def __init__(self, torch, samples, gave_up):
         self._torch, self._samples, self._gave_up = torch, samples, gave_up
         self._rows, self._form = None, None
-        self._known, self._count = torch.zeros(samples, dtype=torch.bool), 0
+        self._is_kept, self._count = torch.zeros(samples, dtype=torch.bool), 0
         self.given_up = False
 
     @property
@@ -40,7 +40,7 @@ class Store:
         if self._rows is None:
             return None
         numbers = self._torch.as_tensor(indices)
-        if not self.is_full and not bool(self._known[numbers].all()):
+        if not self.is_full and not bool(self._is_kept[numbers].all()):
             return None
         return self._whole([row.index_select(0, numbers) for row in self._rows])
 
@@ -69,13 +69,13 @@ class Store:
         numbers = torch.as_tensor(indices)
         for row, leaf in zip(self._rows, leaves):
             row[numbers] = leaf
-        self._known[numbers] = True
-        self._count = int(self._known.sum())
+        self._is_kept[numbers] = True
+        self._count = int(self._is_kept.sum())
 
     def look_again(self, indices, fetch):
         """Reads a few samples that are kept once more: those of a dataset that changes its mind are no longer kept."""
-        known = [number for number in indices[:_AGAIN] if self._rows is not None and bool(self._known[number])]
-        for number in known:
+        kept_numbers = [number for number in indices[:_AGAIN] if self._rows is not None and bool(self._is_kept[number])]
+        for number in kept_numbers:
             fresh, _ = undrawn(self._torch, lambda number=number: fetch([number]))
             leaves, _ = leaves_of(self._torch, fresh)
             if not _equal(self._torch, leaves, [row[number : number + 1] for row in self._rows]):
@@ -118,12 +118,12 @@ def reading_problem(torch, loader):
         return "reading a sample draws random numbers"
     whole, _ = leaves_of(torch, first[0])
     problem = _batch_problem(torch, whole, len(numbers))
-    for place, (one, other) in enumerate(zip(first[1:], second[1:])):
-        ones, others = leaves_of(torch, one)[0], leaves_of(torch, other)[0]
-        problem = problem or _batch_problem(torch, ones, 1) or _batch_problem(torch, others, 1)
-        if not problem and not _equal(torch, ones, others):
+    for place, (first_sample, second_sample) in enumerate(zip(first[1:], second[1:])):
+        first_leaves, second_leaves = leaves_of(torch, first_sample)[0], leaves_of(torch, second_sample)[0]
+        problem = problem or _batch_problem(torch, first_leaves, 1) or _batch_problem(torch, second_leaves, 1)
+        if not problem and not _equal(torch, first_leaves, second_leaves):
             problem = "a sample differs when it is read again"
-        if not problem and not _equal(torch, ones, [leaf[place : place + 1] for leaf in whole]):
+        if not problem and not _equal(torch, first_leaves, [leaf[place : place + 1] for leaf in whole]):
             problem = "a batch is not just its samples stacked"
     return problem
 
@@ -144,19 +144,19 @@ def _batch_problem(torch, leaves, samples):
     return "" if leaves else "a batch is empty"
 
 
-def _equal(torch, ones, others):
-    return len(ones) == len(others) and all(
-        one.dtype == other.dtype and torch.equal(one, other) for one, other in zip(ones, others)
+def _equal(torch, first_leaves, second_leaves):
+    return len(first_leaves) == len(second_leaves) and all(
+        left.dtype == right.dtype and torch.equal(left, right) for left, right in zip(first_leaves, second_leaves)
     )
 
 
 def undrawn(torch, act):
     """What an act gives, and whether it drew random numbers; if so, they are drawn back."""
-    before, stood = random_states(torch), streams(torch)
+    before, states = random_states(torch), streams(torch)
     result = act()
     drew = random_states(torch) != before
     if drew:
-        restore(torch, stood)
+        restore(torch, states)
     return result, drew
 
 
@@ -175,9 +175,9 @@ def streams(torch):
     return torch.get_rng_state(), random.getstate(), numpy.random.get_state() if numpy else None
 
 
-def restore(torch, stood):
+def restore(torch, states):
     """Puts the streams where they stood."""
-    of_torch, of_python, of_numpy = stood
+    of_torch, of_python, of_numpy = states
     torch.set_rng_state(of_torch)
     random.setstate(of_python)
     if of_numpy is not None and "numpy" in sys.modules:

@@ -47,32 +47,32 @@ class Numbers:
     itself writes none."""
 
     def __init__(self, report, library):
-        self._report, self._found, self._logged = report, {"schema": SCHEMA, "library": library}, None
+        self._report, self._numbers, self._logged = report, {"schema": SCHEMA, "library": library}, None
         self._path = os.environ.get("MODAK_METRICS", "")
 
     def take(self, logs, step=None, epoch=None):
         """Notes what is a number among them, at a moment of the training."""
-        found = {}
+        numbers = {}
         for name, value in dict(logs or {}).items():
             try:
-                found[str(name)] = float(value)
+                numbers[str(name)] = float(value)
             except (TypeError, ValueError, RuntimeError):
                 continue
-        self._found.update({name: number for name, number in found.items() if math.isfinite(number)})
-        found = {name: number for name, number in found.items() if name not in ("step", "epoch")}
-        moment = (step, epoch, found)
-        if found and step is not None and moment != self._logged:
+        self._numbers.update({name: number for name, number in numbers.items() if math.isfinite(number)})
+        numbers = {name: number for name, number in numbers.items() if name not in ("step", "epoch")}
+        moment = (step, epoch, numbers)
+        if numbers and step is not None and moment != self._logged:
             curves().add(*moment)
             self._logged = moment
 
     def get(self, name):
-        return self._found.get(name)
+        return self._numbers.get(name)
 
     def write(self):
         """Writes the file as a whole, unless it is the script's own."""
-        if not self._path or not self._report.speaks() or len(self._found) == 2 or not self._is_ours():
+        if not self._path or not self._report.speaks() or len(self._numbers) == 2 or not self._is_ours():
             return
-        if not write_whole(self._path, json.dumps(self._found)):
+        if not write_whole(self._path, json.dumps(self._numbers)):
             self._path = ""
 
     def _is_ours(self):

@@ -46,14 +46,14 @@ def leave_untuned(backend, report):
     if backend != "tensorflow" or tensorflow is None or not hasattr(adapter, "get_tf_dataset"):
         report.refused("pipeline_tuning", "this release of Keras makes its batches differently", "keras")
         return
-    made = adapter.get_tf_dataset
+    original = adapter.get_tf_dataset
     report.stands("pipeline_tuning", "stock", "keras: no data was given as arrays")
 
-    @functools.wraps(made)
+    @functools.wraps(original)
     def get_tf_dataset(self):
         options = tensorflow.data.Options()
         options.autotune.enabled = False
-        dataset = made(self).with_options(options)
+        dataset = original(self).with_options(options)
         report.applied("pipeline_tuning", "keras")
         return dataset
 
@@ -86,7 +86,7 @@ def _too_much(tensorflow, data):
     first = next(iter(data.take(1)), None)
     if first is None:
         return "the pipeline is empty"
-    needed = batches * sum(each.dtype.size * each.shape.num_elements() for each in tensorflow.nest.flatten(first))
+    needed = batches * sum(tensor.dtype.size * tensor.shape.num_elements() for tensor in tensorflow.nest.flatten(first))
     free = free_memory()
     if free is None or needed > _SHARE * free:
         return "the samples need %d MB, more than %d %% of the free memory" % (needed // 10**6, round(100 * _SHARE))

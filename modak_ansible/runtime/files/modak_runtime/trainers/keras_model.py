@@ -16,13 +16,13 @@ _COMPILERS = {"tensorflow": "xla", "jax": "xla", "torch": "inductor"}
 
 def tensorflow_imported(tensorflow, report, _steps):
     """Acts as soon as TensorFlow is imported; before 2.0 it has no eager Keras, and nothing is done."""
-    wanted = report.planned.get("precision")
-    if wanted not in ("tf32", "fp32") or tensorflow.__version__.startswith(("0.", "1.")):
+    planned = report.planned.get("precision")
+    if planned not in ("tf32", "fp32") or tensorflow.__version__.startswith(("0.", "1.")):
         return
-    if wanted == "tf32" and not tensorflow.config.list_physical_devices("GPU"):
+    if planned == "tf32" and not tensorflow.config.list_physical_devices("GPU"):
         report.refused("precision", "tf32 needs an NVIDIA GPU", "import")
         return
-    tensorflow.config.experimental.enable_tensor_float_32_execution(wanted == "tf32")
+    tensorflow.config.experimental.enable_tensor_float_32_execution(planned == "tf32")
     report.applied("precision", "import")
 
 
@@ -93,17 +93,17 @@ class _Hooks:
     def _compile_options(self, model, arguments, options):
         """The options of compile as they are planned; what the script says itself stands."""
         signature = inspect.signature(self._compile)
-        given = dict(signature.bind_partial(model, *arguments, **options).arguments)
+        script_options = dict(signature.bind_partial(model, *arguments, **options).arguments)
         planned = dict(options)
-        for name, option, value in self._wanted(signature):
-            said = given.get(option)
-            if said not in (None, "auto") and said != value:
-                self._report.refused(name, "the script itself sets %s=%r" % (option, said), "keras")
-            elif option not in given or option in options:
+        for name, option, value in self._planned_options(signature):
+            script_value = script_options.get(option)
+            if script_value not in (None, "auto") and script_value != value:
+                self._report.refused(name, "the script itself sets %s=%r" % (option, script_value), "keras")
+            elif option not in script_options or option in options:
                 planned[option] = value
         return planned
 
-    def _wanted(self, signature):
+    def _planned_options(self, signature):
         """What compile is to be told: the choice, its option, and its value."""
         compiler = self._planned.get("compiler")
         if compiler is not None:
@@ -126,8 +126,8 @@ class _Hooks:
                 self._report.applied("compiler", "keras")
             else:
                 self._report.refused("compiler", "Keras changed it to jit_compile=%r" % is_compiled, "keras")
-        wanted = self._planned.get("steps_per_execution")
-        if wanted is not None and str(_at_once(model)) == wanted:
+        planned = self._planned.get("steps_per_execution")
+        if planned is not None and str(_at_once(model)) == planned:
             self._report.applied("steps_per_execution", "keras")
 
     # --- fit
@@ -136,17 +136,17 @@ class _Hooks:
         """Notes the loop, and gives the arguments with the input as it is planned."""
         if self._planned.get("precision") == "bf16":
             self._look_at_layers(model)
-        given = inspect.signature(self._fit).bind_partial(model, *arguments, **options).arguments
-        data = given.get("x")
-        samples, batch = keras_input.size_of(data, given.get("batch_size"))
+        bound = inspect.signature(self._fit).bind_partial(model, *arguments, **options).arguments
+        data = bound.get("x")
+        samples, batch = keras_input.size_of(data, bound.get("batch_size"))
         self._steps.loop_begins(batch, samples)
         if "input" not in self._planned:
             return arguments
-        kept = keras_input.kept(sys.modules.get("tensorflow"), self._report, data)
+        planned_data = keras_input.kept(sys.modules.get("tensorflow"), self._report, data)
         if "x" in options:
-            options["x"] = kept
+            options["x"] = planned_data
             return arguments
-        return (kept,) + tuple(arguments[1:]) if arguments else arguments
+        return (planned_data,) + tuple(arguments[1:]) if arguments else arguments
 
     def _look_at_layers(self, model):
         formats = {getattr(layer, "compute_dtype", None) for layer in model.layers}
@@ -194,12 +194,12 @@ class _Hooks:
             self._report.withdrawn("compiler", "it failed: %s" % str(error).strip().split("\n", 1)[0][:200], "keras")
             model.jit_compile = False
             self._make(model, force=True)
-            plain = model.train_function
+            uncompiled = model.train_function
             self._count_steps(model)
-            return plain(iterator)
+            return uncompiled(iterator)
 
 
 def _at_once(model):
     """How many steps one call makes."""
-    found = getattr(model, "steps_per_execution", None) or getattr(model, "_steps_per_execution", None) or 1
-    return int(found.numpy()) if hasattr(found, "numpy") else int(found)
+    steps = getattr(model, "steps_per_execution", None) or getattr(model, "_steps_per_execution", None) or 1
+    return int(steps.numpy()) if hasattr(steps, "numpy") else int(steps)

@@ -37,23 +37,23 @@ def imported(module, report, steps):
 
 def _precision(report, arguments, options):
     """The Trainer's own options with the planned number format, where the script leaves it open."""
-    wanted = _HALF.get(report.planned.get("precision", ""))
-    if wanted is None:
+    precision = _HALF.get(report.planned.get("precision", ""))
+    if precision is None:
         return options
     if arguments or options.get("precision") is not None or options.get("plugins") or options.get("strategy"):
         report.refused("precision", "the script's own Trainer chooses the number format", "trainer")
         return options
     report.applied("precision", "trainer")
-    return dict(options, precision=wanted)
+    return dict(options, precision=precision)
 
 
 def _fit_begins(trainer, report, model, arguments, options):
-    mine = next((callback for callback in trainer.callbacks if hasattr(callback, "modak_ending")), None)
-    if mine is None:
+    callback = next((callback for callback in trainer.callbacks if hasattr(callback, "modak_ending")), None)
+    if callback is None:
         return options
-    ending = mine.modak_ending
+    ending = callback.modak_ending
     ending.begins()
-    mine.modak_store = None
+    callback.modak_store = None
     if not report.prepared:
         report.trainer = "lightning"
         if trainer.world_size == 1:
@@ -84,29 +84,29 @@ _BEFORE_CHECKPOINT = 3  # positions of fit behind the model: two kinds of loader
 
 def _loaders(report, model, arguments, options):
     """Prepares the loaders that train, given to fit or made by the model or a datamodule."""
-    given = arguments[0] if arguments else options.get("train_dataloaders")
+    loaders = arguments[0] if arguments else options.get("train_dataloaders")
     module = options.get("datamodule") or (arguments[2] if len(arguments) > 2 else None)
-    if hasattr(given, "train_dataloader"):
-        given, module = None, given
-    if given is not None:
-        _prepare_loaders(report, given)
+    if hasattr(loaders, "train_dataloader"):
+        loaders, module = None, loaders
+    if loaders is not None:
+        _prepare_loaders(report, loaders)
         return
     source = module if module is not None else model
-    made = source.train_dataloader
+    original = source.train_dataloader
 
-    @functools.wraps(made)
+    @functools.wraps(original)
     def train_dataloader(*arguments, **options):
-        loaders = made(*arguments, **options)
+        loaders = original(*arguments, **options)
         guarded(report, "lightning", _prepare_loaders, report, loaders)
         return loaders
 
     source.train_dataloader = train_dataloader
 
 
-def _prepare_loaders(report, given):
+def _prepare_loaders(report, nested):
     data = sys.modules["torch"].utils.data
-    several = given.values() if isinstance(given, dict) else given if isinstance(given, (list, tuple)) else [given]
-    loaders = tuple(each for each in several if isinstance(each, data.DataLoader))
+    leaves = nested.values() if isinstance(nested, dict) else nested if isinstance(nested, (list, tuple)) else [nested]
+    loaders = tuple(loader for loader in leaves if isinstance(loader, data.DataLoader))
     prepare(report, loaders, ("accumulation", "precision"))
 
 
@@ -115,9 +115,13 @@ def _prepare_model(report, model):
     if report.prepared:
         return
     torch = sys.modules["torch"]
-    own = type(model).forward is not torch.nn.Module.forward and not _is_stub(type(model))
+    has_forward = type(model).forward is not torch.nn.Module.forward and not _is_stub(type(model))
     networks = [child for child in model.children() if any(True for _ in child.parameters())]
-    prepare(report, (model,) if own or not networks else tuple(networks), ("batch_size", "accumulation", "precision"))
+    prepare(
+        report,
+        (model,) if has_forward or not networks else tuple(networks),
+        ("batch_size", "accumulation", "precision"),
+    )
 
 
 def _is_stub(kind):

@@ -35,17 +35,17 @@ def imported(module, report, steps):
 
 def _begins(trainer, report, steps, callback, arguments, options):
     """Adds the callback, once, and goes on from the last checkpoint of a training that was stopped."""
-    known = getattr(trainer, "_modak_callback", None)
-    if known is None:
-        known = trainer._modak_callback = callback(report, steps)
-        trainer.add_callback(known)
-    known.ending.begins()
+    own_callback = getattr(trainer, "_modak_callback", None)
+    if own_callback is None:
+        own_callback = trainer._modak_callback = callback(report, steps)
+        trainer.add_callback(own_callback)
+    own_callback.ending.begins()
     _resize(trainer, report)
-    if known.ending.folder:
+    if own_callback.ending.folder:
         trainer.args.save_only_model = False  # without the optimiser's state nothing goes on where it was
-    if arguments or options.get("resume_from_checkpoint") is not None or not known.ending.folder:
+    if arguments or options.get("resume_from_checkpoint") is not None or not own_callback.ending.folder:
         return options
-    last = _last(known.ending.folder)
+    last = _last(own_callback.ending.folder)
     if last:
         sys.stdout.write("modak: the training continues from %s\n" % last)
         sys.stdout.flush()
@@ -72,20 +72,20 @@ def _prepare(trainer, report):
     if getattr(trainer, "_modak_prepared", None) is trainer.model or report.prepared:
         return
     trainer._modak_prepared, report.trainer = trainer.model, "transformers"
-    own = ["batch_size", "accumulation"]
+    own_settings = ["batch_size", "accumulation"]
     if trainer.args.bf16 or trainer.args.fp16:
         report.refused("precision", "the script's own TrainingArguments choose the number format", "trainer")
-        own.append("precision")
+        own_settings.append("precision")
     if getattr(trainer.args, "torch_compile", False):
         report.refused("compiler", "the script's own TrainingArguments choose the compiler", "trainer")
-        own.append("compiler")
-    prepare(report, (trainer.model,), own)
-    made = trainer.get_train_dataloader
+        own_settings.append("compiler")
+    prepare(report, (trainer.model,), own_settings)
+    original = trainer.get_train_dataloader
 
     def get_train_dataloader():
-        loader = made()
+        loader = original()
         inner = getattr(loader, "base_dataloader", loader)  # accelerate puts its own around it
-        guarded(report, "transformers", prepare, report, (inner,), own)
+        guarded(report, "transformers", prepare, report, (inner,), own_settings)
         return loader
 
     trainer.get_train_dataloader = get_train_dataloader
@@ -132,9 +132,9 @@ def _callback(base):
 
         def _keep_two(self, folder, best):
             """Removes the checkpoints that nobody but the job asked for, but for the newest two and the best."""
-            self._ours = [each for each in self._ours if each != folder] + [folder] * self._is_ours
+            self._ours = [checkpoint for checkpoint in self._ours if checkpoint != folder] + [folder] * self._is_ours
             self._is_ours = False
-            for old in [each for each in self._ours[:-_KEPT] if each != best]:
+            for old in [checkpoint for checkpoint in self._ours[:-_KEPT] if checkpoint != best]:
                 shutil.rmtree(old, ignore_errors=True)
             self._ours = self._ours[-_KEPT:]
 

@@ -28,8 +28,8 @@ class Pace:
 
     def __init__(self):
         self._count = int  # which is 0
-        self._known = collections.deque(maxlen=_KEPT)
-        self.waited, self._since = 0.0, None
+        self._history = collections.deque(maxlen=_KEPT)
+        self.waited, self._waiting_since = 0.0, None
 
     def counts(self, count):
         """Takes what tells the number of steps so far."""
@@ -37,29 +37,29 @@ class Pace:
 
     def waits(self, act, *arguments, **options):
         """What an act gives in which this rank waits for the others."""
-        if self._since is not None:  # one within another
+        if self._waiting_since is not None:  # one within another
             return act(*arguments, **options)
-        self._since = time.monotonic()
+        self._waiting_since = time.monotonic()
         try:
             return act(*arguments, **options)
         finally:
-            began, self._since = self._since, None
+            began, self._waiting_since = self._waiting_since, None
             self.waited += time.monotonic() - began
 
     def waits_for(self):
         """Seconds for which this rank has been waiting for the others; 0 where it does something of its own."""
-        since = self._since
+        since = self._waiting_since
         return 0.0 if since is None else time.monotonic() - since
 
     def word(self):
         """The steps so far, and the seconds of a step without those of waiting; None where they are not known yet."""
-        now, since, count = time.monotonic(), self._since, self._count()
+        now, since, count = time.monotonic(), self._waiting_since, self._count()
         waited = self.waited + (now - since if since is not None else 0.0)
-        if count and (not self._known or count > self._known[-1][0]):
-            self._known.append((count, now, waited))
-        if len(self._known) < 2:
+        if count and (not self._history or count > self._history[-1][0]):
+            self._history.append((count, now, waited))
+        if len(self._history) < 2:
             return count, None
-        (before, then, had), (count, now, waited) = self._known[0], self._known[-1]
+        (before, then, had), (count, now, waited) = self._history[0], self._history[-1]
         return count, max(0.0, now - then - (waited - had)) / (count - before)
 
 
@@ -180,7 +180,7 @@ class Alive:
         rank = max(range(self._world), key=seconds.__getitem__)
         others = sorted(seconds[:rank] + seconds[rank + 1 :])
         is_slow = seconds[rank] > max(SLOW * others[len(others) // 2], 0.01)
-        self._slow([round(each, 4) for each in seconds], (rank, words[rank]["own"]) if is_slow else None)
+        self._slow([round(value, 4) for value in seconds], (rank, words[rank]["own"]) if is_slow else None)
 
     def _look_for_awaited(self, words):
         """Ends where one rank is alive, and all others have waited for it for too long."""
@@ -191,11 +191,11 @@ class Alive:
         if min([seconds for seconds in waits if seconds], default=0.0) < self._awaited:
             return
         (rank,) = own
-        about = (
+        message = (
             "rank %d on %s is alive%s, and all others have waited for it for %g s: it hangs, or computes for longer"
             % (rank, words[rank]["own"], _after(words[rank]), self._awaited)
         )
-        self._end(about, rank, words[rank]["own"], "awaited")
+        self._end(message, rank, words[rank]["own"], "awaited")
 
     def _look_for_stuck(self, words):
         """Ends where all ranks are alive, and none does anything: one hangs, or they wait for each other."""
@@ -203,18 +203,19 @@ class Alive:
         if min(words.get(rank, {}).get("idle", 0.0) for rank in range(self._world)) <= limit:
             return
         stuck = [rank for rank in range(self._world) if not words[rank].get("sums")]
-        rank = min(stuck or range(self._world), key=lambda each: (words[each].get("step") or 0, each))
+        rank = min(stuck or range(self._world), key=lambda other: (words[other].get("step") or 0, other))
         others = "; ".join(
-            "rank %d on %s is at %s" % (each, words[each]["own"], words[each].get("place") or "no line that is known")
-            for each in [rank, *(each for each in range(self._world) if each != rank)][:_SHOWN]
+            "rank %d on %s is at %s"
+            % (other, words[other]["own"], words[other].get("place") or "no line that is known")
+            for other in [rank, *(other for other in range(self._world) if other != rank)][:_SHOWN]
         )
-        about = "no rank has computed, read or written anything for %g s%s, %s: %s" % (
+        message = "no rank has computed, read or written anything for %g s%s, %s: %s" % (
             limit, _after(words[rank]),
             "and rank %d is in no sum, for which the others wait" % rank if len(stuck) == 1 else
             "and all wait for each other in sums" if not stuck else
             "and ranks %s are in no sum" % " and ".join(map(str, stuck)), others,
         )  # fmt: skip
-        self._end(about, rank, words[rank]["own"], "stuck" if stuck else "crossed")
+        self._end(message, rank, words[rank]["own"], "stuck" if stuck else "crossed")
 
     def _tell(self, address, port):
         """In another rank: says that it is there, and waits for the answer."""

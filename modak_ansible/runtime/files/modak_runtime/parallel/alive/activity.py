@@ -54,15 +54,15 @@ class Activity:
     def _spent_so_far(self):
         """Seconds of computing, and how often something was read or written: of the bytes, a few are our own."""
         own = os.getpid()
-        found = [_spent("/proc/%d" % each, True) for each in _started_by(own)]
+        usage = [_spent("/proc/%d" % process, True) for process in _started_by(own)]
         for thread in list(self._left_out):
             try:
                 seconds, calls = _spent("/proc/%d/task/%d" % (own, thread), False)
             except FileNotFoundError:
                 self._left_out.discard(thread)
                 continue
-            found.append((-seconds, -calls))
-        return sum(seconds for seconds, _ in found), sum(calls for _, calls in found)
+            usage.append((-seconds, -calls))
+        return sum(seconds for seconds, _ in usage), sum(calls for _, calls in usage)
 
 
 def _spent(folder, with_ended):
@@ -75,18 +75,18 @@ def _spent(folder, with_ended):
 
 def _started_by(process):
     """A process, and all that it started and that are there still."""
-    found = [process]
-    for each in found:
-        for thread in os.listdir("/proc/%d/task" % each):
-            with open("/proc/%d/task/%s/children" % (each, thread)) as file:
-                found += map(int, file.read().split())
-    return found
+    processes = [process]
+    for started in processes:
+        for thread in os.listdir("/proc/%d/task" % started):
+            with open("/proc/%d/task/%s/children" % (started, thread)) as file:
+                processes += map(int, file.read().split())
+    return processes
 
 
 def _is_held_by_a_disk(process):
     """Whether any thread waits in the kernel for a disk or a file system, which may come back."""
-    for each in _started_by(process):
-        folder = "/proc/%d/task/" % each
+    for member in _started_by(process):
+        folder = "/proc/%d/task/" % member
         if any(stat_of(folder + thread)[0] == b"D" for thread in os.listdir(folder)):
             return True
     return False

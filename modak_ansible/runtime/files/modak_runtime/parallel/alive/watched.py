@@ -26,13 +26,13 @@ def imported(torch, report):
 
     @functools.wraps(make)
     def init_process_group(*arguments, **options):
-        made = make(*arguments, **options)
+        group = make(*arguments, **options)
         try:
             note_the_end()
             begin(torch, report, Rank(os.environ), alive.Pace())
         except Exception as error:  # the border: the script trains without us
             report.mistake("alive", error)
-        return made
+        return group
 
     torch.distributed.init_process_group = init_process_group
 
@@ -82,12 +82,14 @@ def begin(torch, report, rank, pace):
     if not place:
         return
     pace.counts(lambda: report.steps_made)
-    here = alive.Alive(number, rank.world, own, rank.timeout, pace, alive.end, functools.partial(_tell_of_slow, report))
+    heartbeat = alive.Alive(
+        number, rank.world, own, rank.timeout, pace, alive.end, functools.partial(_tell_of_slow, report)
+    )
     if number == 0:
-        store.set(_PLACE, "%d %s" % (here.listen(rank.address), own))
+        store.set(_PLACE, "%d %s" % (heartbeat.listen(rank.address), own))
     else:
         port, _, first = place.partition(" ")
-        here.join(rank.address, int(port), first)
+        heartbeat.join(rank.address, int(port), first)
 
 
 def _is_of_a_plan():
@@ -97,18 +99,18 @@ def _is_of_a_plan():
 
 def _tell_of_slow(report, seconds, slow):
     """Notes the seconds of all ranks, and who the slow one is; that is said once, when it is seen first."""
-    words = None
+    message = None
     if slow:
         rank, own = slow
         others = sorted(seconds[:rank] + seconds[rank + 1 :])
-        words = "rank %d on %s takes %.3g s of its own for a step, the others %.3g: all wait for it" % (
+        message = "rank %d on %s takes %.3g s of its own for a step, the others %.3g: all wait for it" % (
             rank, own, seconds[rank], others[len(others) // 2])  # fmt: skip
-    known = report.ranks
-    if known is None:
+    ranks = report.ranks
+    if ranks is None:
         return
-    if words and not known.get("slow"):
-        warn(words)
-    known.update({"step_seconds": seconds, "slow": words})
+    if message and not ranks.get("slow"):
+        warn(message)
+    ranks.update({"step_seconds": seconds, "slow": message})
 
 
 def note_the_end():
@@ -116,15 +118,15 @@ def note_the_end():
 
     PyTorch's own threads may abort a process that leaves without destroy_process_group.
     """
-    folder, leave, said = os.path.dirname(os.environ.get("MODAK_APPLIED", "")), sys.exit, []
+    folder, leave, codes = os.path.dirname(os.environ.get("MODAK_APPLIED", "")), sys.exit, []
 
     @functools.wraps(leave)
     def exit_with(code=None):
-        said.append(code)
+        codes.append(code)
         leave(code)
 
     def note():
-        if folder and not (said and said[-1]) and not hasattr(sys, "last_type"):
+        if folder and not (codes and codes[-1]) and not hasattr(sys, "last_type"):
             with open(os.path.join(folder, "came_to_its_end"), "w"):
                 pass
 

@@ -20,36 +20,38 @@ _LOOKS = 5
 def share_out(torch, ranks, model, optimizers):
     """Leaves this rank the parameters of its stage, and their optimizers' state."""
     world = ranks.model.size
-    found = stages(torch, model, world)
-    if len(found) < world:
+    parameters_by_stage = stages(torch, model, world)
+    if len(parameters_by_stage) < world:
         ranks.rank.end(
             "%s has %d layers with parameters, and %d ranks need as many at least: fsdp or ddp can train it"
-            % (type(model).__name__, len(found), world)
+            % (type(model).__name__, len(parameters_by_stage), world)
         )
     normalises = torch.nn.modules.batchnorm._BatchNorm
-    if ranks.data.size > 1 and any(isinstance(each, normalises) for each in model.modules()):
+    if ranks.data.size > 1 and any(isinstance(module, normalises) for module in model.modules()):
         ranks.rank.end(
             "%s has batch norm, whose means of samples in several pipelines no stage knows: fsdp or ddp can train it, "
             "or one pipeline of all ranks" % type(model).__name__
         )
     mesh = importlib.import_module("torch.distributed.device_mesh")
     if not ranks.models:
-        alone = [mesh.DeviceMesh("cpu", [number]) for number in range(ranks.world)]  # which all make together
-        ranks.pipe = Pipe(torch, ranks, [alone[number] for number in ranks.model.members])
+        single_meshes = [mesh.DeviceMesh("cpu", [number]) for number in range(ranks.world)]  # which all make together
+        ranks.pipe = Pipe(torch, ranks, [single_meshes[number] for number in ranks.model.members])
         ranks.pipe.read_whole()
         sharded.explain_mixtures(ranks, "pipeline")
-    former, after = sharded.former_kind(torch), {}
-    for number, stage in enumerate(found):
-        for each in stage:
-            if whole.is_part(each):
+    former_class, replacements = sharded.former_kind(torch), {}
+    for number, stage in enumerate(parameters_by_stage):
+        for parameter in stage:
+            if whole.is_part(parameter):
                 ranks.rank.end("two models of prepare share parameters: ddp can train them, pipeline cannot")
-            after[each] = torch.nn.Parameter(ranks.pipe.kept(each, number), requires_grad=each.requires_grad)
-            each.data = each.data.new_empty(0)
+            replacements[parameter] = torch.nn.Parameter(
+                ranks.pipe.as_dtensor(parameter, number), requires_grad=parameter.requires_grad
+            )
+            parameter.data = parameter.data.new_empty(0)
     for module in model.modules():
-        for name, each in module._parameters.items():
-            if each is not None:
-                module._parameters[name] = after[each]
-    sharded.take_over(torch, optimizers, former, after)
+        for name, parameter in module._parameters.items():
+            if parameter is not None:
+                module._parameters[name] = replacements[parameter]
+    sharded.take_over(torch, optimizers, former_class, replacements)
     for number, module in enumerate(model.modules(), 1000 * len(ranks.models)):
         _call_together(ranks.pipe, number, module)
     whole.load_whole(torch, model)
@@ -77,12 +79,12 @@ def stages(torch, model, world):
     """The parameters of each rank, in the order of the model's layers, as even as can be; fewer where it has fewer."""
     total = sum(map(size_of, model.parameters()))
     best, heaviest = [], 0
-    for look in range(_LOOKS):
-        limit = total / world / 2**look if look < _LOOKS - 1 else 0
-        found = _evenly(list(_layers(torch, model, limit, set())), world)
-        now = max((sum(map(size_of, stage)) for stage in found), default=0)
-        if len(found) > len(best) or (len(found) == len(best) and now < heaviest):
-            best, heaviest = found, now
+    for attempt in range(_LOOKS):
+        limit = total / world / 2**attempt if attempt < _LOOKS - 1 else 0
+        candidate = _evenly(list(_layers(torch, model, limit, set())), world)
+        heaviest_now = max((sum(map(size_of, stage)) for stage in candidate), default=0)
+        if len(candidate) > len(best) or (len(candidate) == len(best) and heaviest_now < heaviest):
+            best, heaviest = candidate, heaviest_now
         if len(best) == world and heaviest <= _EVEN * total / world:
             break
     return best
@@ -91,20 +93,20 @@ def stages(torch, model, world):
 def _layers(torch, module, limit, seen):
     """Parameters that stay together: of blocks, or of what larger ones are made of."""
 
-    def fresh(parameters):
-        found = [each for each in parameters if each not in seen]
-        seen.update(found)
-        return [found] if found else []
+    def unseen(parameters):
+        group = [parameter for parameter in parameters if parameter not in seen]
+        seen.update(group)
+        return [group] if group else []
 
     if not sharded.is_whole(torch, module):
-        yield from fresh(module.parameters(recurse=False))
+        yield from unseen(module.parameters(recurse=False))
         for child in module.children():
             if sum(map(size_of, child.parameters())) > limit and any(True for _ in child.children()):
                 yield from _layers(torch, child, limit, seen)
             else:
-                yield from fresh(child.parameters())
+                yield from unseen(child.parameters())
     else:
-        yield from fresh(module.parameters())
+        yield from unseen(module.parameters())
 
 
 def _evenly(layers, world):
@@ -114,21 +116,21 @@ def _evenly(layers, world):
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if len(_filled(sizes, middle, world)) <= world else (middle + 1, high)
-    found, at = [], 0
-    for many in _filled(sizes, low, world):
-        found.append([each for layer in layers[at : at + many] for each in layer])
-        at += many
-    return found
+    groups, start = [], 0
+    for count in _filled(sizes, low, world):
+        groups.append([parameter for layer in layers[start : start + count] for parameter in layer])
+        start += count
+    return groups
 
 
-def _filled(sizes, most, world):
+def _filled(sizes, limit, world):
     """How many layers go into each group of at most so many bytes; the last have one each where that makes world."""
-    found, room = [], 0
+    counts, free = [], 0
     for place, size in enumerate(sizes):
-        left = len(sizes) - place
-        if not found or size > room or (len(found) + left <= world and found):
-            found.append(0)
-            room = most
-        found[-1] += 1
-        room -= size
-    return found
+        remaining = len(sizes) - place
+        if not counts or size > free or (len(counts) + remaining <= world and counts):
+            counts.append(0)
+            free = limit
+        counts[-1] += 1
+        free -= size
+    return counts

@@ -4,9 +4,9 @@ import contextlib
 import functools
 import zlib
 
-from modak_runtime.parallel import alike
+from modak_runtime.parallel import consistency
 from modak_runtime.parallel.group import first_line
-from modak_runtime.parallel.split import shown_as
+from modak_runtime.parallel.split import replaced_parameters
 from modak_runtime.parallel.stages.look import Buffers, near, still
 from modak_runtime.parallel.stages.placed import Flow, carrier
 from modak_runtime.ranks import PIECES
@@ -31,17 +31,17 @@ class Pipe:
         from torch.distributed.tensor import DTensor, Replicate
 
         self.torch, self.ranks, self.number, self._meshes = torch, ranks, ranks.model.number, meshes
-        _HOMES.update((id(each), number) for number, each in enumerate(meshes))
+        _HOMES.update((id(mesh), number) for number, mesh in enumerate(meshes))
         self._tensors, self._placement = DTensor, [Replicate()]
         self.now, self.fake = None, FakeTensorMode(allow_non_fake_inputs=True)
         self.kind, self.anchor = carrier(torch, self), torch.zeros((), requires_grad=True)
         self.received, self.joined = _functions(torch)
         self._take_functions()
         self._tag, self._works, self.many, self.sizes, self.back = 0, [], {}, {}, None
-        before = torch.get_rng_state()
+        common = torch.get_rng_state()
         torch.manual_seed((torch.initial_seed() + 1000003 * (ranks.number + 1)) % 2**63)
         self.draws = torch.get_rng_state()
-        torch.set_rng_state(before)
+        torch.set_rng_state(common)
 
     def refuse(self, words):
         """Ends the process: ranks cannot compute that in stages."""
@@ -49,13 +49,13 @@ class Pipe:
 
     # --- parameters
 
-    def kept(self, tensor, number):
+    def as_dtensor(self, tensor, number):
         """A tensor that one rank keeps, as all of them see it; a DTensor that only that one has."""
-        tensor, held = tensor.detach(), self.torch.contiguous_format
-        local = tensor.clone(memory_format=held) if number == self.number else None
-        return self.kept_by(local, tensor, self._meshes[number])
+        tensor, contiguous = tensor.detach(), self.torch.contiguous_format
+        local = tensor.clone(memory_format=contiguous) if number == self.number else None
+        return self.dtensor_of(local, tensor, self._meshes[number])
 
-    def kept_by(self, local, like, mesh):
+    def dtensor_of(self, local, like, mesh):
         if local is None:  # of a scalar PyTorch takes the shape from it
             local = self.torch.empty(() if not like.dim() else 0, dtype=like.dtype, device=like.device)
         strides = self.torch.empty(like.shape, device="meta").stride()
@@ -68,62 +68,64 @@ class Pipe:
         from modak_runtime.parallel import whole
 
         torch, kind = self.torch, self._tensors
-        plain = kind.full_tensor, kind.detach
+        originals = kind.full_tensor, kind.detach
 
         def full_tensor(self_, **options):
             home = home_of(self_)
             if home is None:
-                return plain[0](self_, **options)
+                return originals[0](self_, **options)
             local = self_.to_local().detach() if home == self.number else torch.empty(self_.shape, dtype=self_.dtype)
-            held = local.clone(memory_format=torch.contiguous_format)
-            self.give(held, home)
-            return held
+            tensor = local.clone(memory_format=torch.contiguous_format)
+            self.give(tensor, home)
+            return tensor
 
         def detach(self_):
             """With the same memory, by which tensors are known that are one; PyTorch makes new where there is none."""
             if home_of(self_) in (None, self.number):
-                return plain[1](self_)
+                return originals[1](self_)
             return kind(self_._local_tensor.detach(), self_._spec, requires_grad=False)
 
         kind.full_tensor, kind.detach = full_tensor, detach
         whole.read_whole(torch)
         clip = torch.nn.utils.clip_grad
         clip._get_total_norm = torch.nn.utils.get_total_norm = self._norm_of_all(clip._get_total_norm)
-        at_once = clip._has_foreach_support
+        has_foreach = clip._has_foreach_support
         clip._has_foreach_support = lambda tensors, device: (
-            all(home_of(each) is None for each in tensors) and at_once(tensors, device)
+            all(home_of(tensor) is None for tensor in tensors) and has_foreach(tensors, device)
         )
 
-    def _norm_of_all(self, plain):
+    def _norm_of_all(self, original):
         torch = self.torch
 
         def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=None):
             tensors = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
-            if not any(home_of(each) is not None for each in tensors):
-                return plain(tensors, norm_type, error_if_nonfinite, foreach)
-            mine = [each for each in tensors if home_of(each) in ((None, 0) if self.number == 0 else (self.number,))]
+            if not any(home_of(tensor) is not None for tensor in tensors):
+                return original(tensors, norm_type, error_if_nonfinite, foreach)
+            own_tensors = [
+                tensor for tensor in tensors if home_of(tensor) in ((None, 0) if self.number == 0 else (self.number,))
+            ]
             with torch.no_grad():
-                mine = [each.to_local() if home_of(each) is not None else each for each in mine]
-                own = plain(mine, norm_type).reshape(1).float() if mine else torch.zeros(1)
-                everyone, axis = [torch.empty_like(own) for _ in self._meshes], self.ranks.model
-                self.ranks.guarded(torch.distributed.all_gather, everyone, own, group=axis.group)
-                return plain(everyone, norm_type, error_if_nonfinite)
+                own_tensors = [tensor.to_local() if home_of(tensor) is not None else tensor for tensor in own_tensors]
+                own = original(own_tensors, norm_type).reshape(1).float() if own_tensors else torch.zeros(1)
+                norms, axis = [torch.empty_like(own) for _ in self._meshes], self.ranks.model
+                self.ranks.guarded(torch.distributed.all_gather, norms, own, group=axis.group)
+                return original(norms, norm_type, error_if_nonfinite)
 
         return get_total_norm
 
     def _take_functions(self):
         """Has a script's own functions with a backward pass be computed as any operator is."""
         torch, pipe = self.torch, self
-        plain = functools.partial(vars(torch.autograd.Function)["apply"].__get__, None)  # gives the apply of a kind
-        known = functools.lru_cache(maxsize=None)(plain)  # or sizes are forgotten
+        original = functools.partial(vars(torch.autograd.Function)["apply"].__get__, None)  # gives the apply of a kind
+        cached = functools.lru_cache(maxsize=None)(original)  # or sizes are forgotten
 
         def apply(kind, *arguments, **options):
             leaves = torch.utils._pytree.tree_leaves((arguments, options)) if pipe.now is not None else ()
-            if not any(isinstance(each, pipe.kind) for each in leaves):
-                return plain(kind)(*arguments, **options)
+            if not any(isinstance(leaf, pipe.kind) for leaf in leaves):
+                return original(kind)(*arguments, **options)
             if kind.__name__ == "CheckpointFunction":
                 pipe.refuse("checkpoint with use_reentrant=True computes layers again")
-            return pipe.now.compute(known(kind), "apply", arguments, options)
+            return pipe.now.compute(cached(kind), "apply", arguments, options)
 
         torch.autograd.Function.apply = classmethod(apply)
 
@@ -138,22 +140,22 @@ class Pipe:
         self._works.append((self.ranks.guarded(self.torch.distributed.isend, tensor, to, tag=tag), tensor))
 
     def receive(self, like, source, tag):
-        found = self.torch.empty(like[0], dtype=like[1])
-        self.ranks.guarded(self.torch.distributed.recv, found, self.ranks.model.members[source], tag=tag)
-        return found
+        tensor = self.torch.empty(like[0], dtype=like[1])
+        self.ranks.guarded(self.torch.distributed.recv, tensor, self.ranks.model.members[source], tag=tag)
+        return tensor
 
     def all_sent(self):
         for work, _ in self._works:
             self.ranks.guarded(work.wait)
         self._works.clear()
 
-    def told(self, source, value):
+    def broadcast(self, source, value):
         """One rank's value of a plain thing, in all."""
-        held, axis = [value], self.ranks.model
+        values, axis = [value], self.ranks.model
         self.ranks.guarded(
-            self.torch.distributed.broadcast_object_list, held, axis.members[source], group=axis.group
+            self.torch.distributed.broadcast_object_list, values, axis.members[source], group=axis.group
         )  # fmt: skip
-        return held[0]
+        return values[0]
 
     def give(self, held, source):
         """Gives all ranks what one of them has in a tensor."""
@@ -186,7 +188,7 @@ class Pipe:
             self.now, call = self.back
             self.now.again = True
             try:
-                with call.shown(module):
+                with call.with_placed_parameters(module):
                     return forward(module, *arguments, **options)
             finally:
                 self.now.again, self.now = False, None
@@ -211,8 +213,8 @@ class Call:
     def __init__(self, pipe, number, module, forward):
         self._pipe, self._torch, self._number = pipe, pipe.torch, number
         self._module, self._forward = module, forward
-        self.sent, self.received, self._known = [], [], {}
-        self._flows, self._made, self._inputs, self._rows = [], [], [], []
+        self.sent, self.received, self._placed = [], [], {}
+        self._flows, self._outputs, self._inputs, self._rows = [], [], [], []
 
     def result(self, arguments, options):
         """What the module gives, as if one process had computed it."""
@@ -220,55 +222,55 @@ class Call:
         leaves, form = torch.utils._pytree.tree_flatten((arguments, options))
         learns = torch.is_grad_enabled()
         if learns:
-            ranks.trace += [self._number, *(each.detach().double().sum().item() for each in leaves if type(
-                each) is torch.Tensor)]  # fmt: skip
+            ranks.trace += [self._number, *(leaf.detach().double().sum().item() for leaf in leaves if type(
+                leaf) is torch.Tensor)]  # fmt: skip
             if not ranks.is_compared:
-                alike.compare_now(ranks)
+                consistency.compare_now(ranks)
         split, many = self._pieces(leaves, form) if learns and self._module.training else ((), 1)
         numbered = enumerate(leaves) if learns else ()
-        wanted = [n for n, each in numbered if isinstance(each, torch.Tensor) and each.requires_grad]
+        learning = [n for n, leaf in numbered if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
         buffers = Buffers(torch, self._module)
-        found, shape = self._through(many, leaves, form, split, wanted)
+        outputs, shape = self._run_pieces(many, leaves, form, split, learning)
         buffers.share(pipe)
         pipe.all_sent()
         if learns:
             ranks.trace.append(zlib.crc32(repr(torch.get_rng_state().tolist()).encode()))
-        if self._made:
-            given = iter(pipe.joined(pipe.anchor, self, *[leaves[n] for n in wanted]))
-            places = {place for place, _ in self._made}
-            found = [next(given) if place in places else each for place, each in enumerate(found)]
-        return torch.utils._pytree.tree_unflatten(found, shape)
+        if self._outputs:
+            joined = iter(pipe.joined(pipe.anchor, self, *[leaves[n] for n in learning]))
+            positions = {position for position, _ in self._outputs}
+            outputs = [next(joined) if position in positions else output for position, output in enumerate(outputs)]
+        return torch.utils._pytree.tree_unflatten(outputs, shape)
 
     # --- pieces
 
     def _pieces(self, leaves, form):
         """Which arguments are divided, and into how many pieces: those that have as many rows as the first."""
         torch, pipe = self._torch, self._pipe
-        tensors = {n: each for n, each in enumerate(leaves) if isinstance(each, torch.Tensor) and each.dim()}
-        rows = next((len(each) for each in tensors.values()), 0)
+        tensors = {n: leaf for n, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor) and leaf.dim()}
+        rows = next((len(tensor) for tensor in tensors.values()), 0)
         many = min(rows, PIECES * pipe.ranks.model.size)
-        homes = {home_of(each) for each in self._module.parameters()} - {None}
+        homes = {home_of(parameter) for parameter in self._module.parameters()} - {None}
         if many < 2 or len(homes) < 2:
             return (), 1
-        split = tuple(n for n, each in tensors.items() if len(each) == rows)
+        split = tuple(n for n, tensor in tensors.items() if len(tensor) == rows)
         key = self._number, many, split, tuple(leaves[n].dim() for n in split)
         if key not in pipe.many:
-            pipe.many[key] = self._looked(many, leaves, form, split)
+            pipe.many[key] = self._can_be_split(many, leaves, form, split)
         return (split, many) if pipe.many[key] else ((), 1)
 
-    def _looked(self, many, leaves, form, split):
+    def _can_be_split(self, many, leaves, form, split):
         """Whether pieces of a batch give what the whole does, by a look at one, without what is drawn."""
         torch, pipe = self._torch, self._pipe
         streams, buffers = (torch.get_rng_state(), pipe.draws), Buffers(torch, self._module)
         problem = ""
         with torch.no_grad(), still(torch, self._module):
-            whole, _ = self._through(1, leaves, form, (), [])
+            whole_outputs, _ = self._run_pieces(1, leaves, form, (), [])
             if buffers.share(pipe):
                 problem = "it keeps numbers of each batch in its buffers"
             else:
                 try:
-                    parts, _ = self._through(many, leaves, form, split, [])
-                    if not all(near(torch, *pair) for pair in zip(whole, parts)):
+                    joined_outputs, _ = self._run_pieces(many, leaves, form, split, [])
+                    if not all(near(torch, *pair) for pair in zip(whole_outputs, joined_outputs)):
                         problem = "pieces of a batch do not give what the whole gives"
                 except Exception as error:  # of any kind: the model's own
                     problem = "it cannot be given pieces of a batch: %s" % first_line(error)
@@ -276,36 +278,36 @@ class Call:
         pipe.all_sent()
         torch.set_rng_state(streams[0])
         pipe.draws = streams[1]
-        problem = next((each for each in pipe.ranks.gathered(problem, pipe.ranks.model) if each), "")
+        problem = next((reason for reason in pipe.ranks.gathered(problem, pipe.ranks.model) if reason), "")
         if problem:
             pipe.ranks.rank.say("%s goes through the stages in one piece, so that one rank computes at a time: %s" % (
                 type(self._module).__name__, problem))  # fmt: skip
         return not problem
 
-    def _through(self, many, leaves, form, split, wanted):
+    def _run_pieces(self, many, leaves, form, split, learning):
         """What all pieces give, put together, in all ranks; and its form."""
         torch, pipe = self._torch, self._pipe
-        self.sent, self.received, self._known = [], [], {}
-        self._flows, self._made, self._inputs, columns, shape = [], [], [], [], None
-        pieces = {n: torch.tensor_split(leaves[n].detach() if n in wanted else leaves[n], many) for n in split}
-        self._rows = [len(each) for each in pieces[split[0]]] if split else []
-        with self.shown(self._module):
+        self.sent, self.received, self._placed = [], [], {}
+        self._flows, self._outputs, self._inputs, columns, shape = [], [], [], [], None
+        pieces = {n: torch.tensor_split(leaves[n].detach() if n in learning else leaves[n], many) for n in split}
+        self._rows = [len(piece) for piece in pieces[split[0]]] if split else []
+        with self.with_placed_parameters(self._module):
             for number in range(many):
-                given = [pieces[n][number] if n in pieces else each for n, each in enumerate(leaves)]
+                inputs = [pieces[n][number] if n in pieces else leaf for n, leaf in enumerate(leaves)]
                 slots = []
-                for n in wanted:
-                    given[n] = self._input(given[n], slots)
+                for n in learning:
+                    inputs[n] = self._input(inputs[n], slots)
                 self._inputs.append(slots)
                 flow = Flow(pipe, self)
                 self._flows.append(flow)
-                pipe.now, ours = flow, torch.utils._pytree.tree_unflatten(given, form)
+                pipe.now, call_arguments = flow, torch.utils._pytree.tree_unflatten(inputs, form)
                 try:
-                    made = self._forward(self._module, *ours[0], **ours[1])
+                    outputs = self._forward(self._module, *call_arguments[0], **call_arguments[1])
                 finally:
                     pipe.now = None
-                made, shape = torch.utils._pytree.tree_flatten(made)
-                columns.append(made)
-        return [self._join(place, column) for place, column in enumerate(zip(*columns))], shape
+                outputs, shape = torch.utils._pytree.tree_flatten(outputs)
+                columns.append(outputs)
+        return [self._join(position, column) for position, column in enumerate(zip(*columns))], shape
 
     def _input(self, tensor, slots):
         """An argument that has gradients: the first rank's, and from there the others'."""
@@ -314,65 +316,67 @@ class Call:
         local = pipe.received(pipe.anchor, tensor.detach().clone, slot) if pipe.number == 0 else None
         return pipe.kind(tensor, local, {0}, learns=True)
 
-    def _join(self, place, column):
+    def _join(self, position, column):
         torch, pipe, first = self._torch, self._pipe, column[0]
         if not isinstance(first, torch.Tensor) or (len(column) == 1 and not isinstance(first, pipe.kind)):
             return first
-        if len(column) > 1 and (not first.dim() or [len(each) for each in column] != self._rows):
+        if len(column) > 1 and (not first.dim() or [len(piece) for piece in column] != self._rows):
             raise ValueError("what it gives has not a row for each sample")
         if not isinstance(first, pipe.kind):
             return torch.cat(column)
         source = max(first.where)
         if pipe.number == source:
-            held = (
-                torch.cat([each.local.detach() for each in column]) if len(column) > 1 else first.local.detach().clone()
+            output = (
+                torch.cat([piece.local.detach() for piece in column])
+                if len(column) > 1
+                else first.local.detach().clone()
             )
-            held = held.contiguous()
+            output = output.contiguous()
         else:
             shape = (sum(map(len, column)), *first.shape[1:]) if len(column) > 1 else first.shape
-            held = torch.empty(shape, dtype=first.dtype, device=first.device)
-        pipe.give(held, source)
+            output = torch.empty(shape, dtype=first.dtype, device=first.device)
+        pipe.give(output, source)
         if torch.is_grad_enabled() and first.learns:
-            edges = [pipe.edge(each.local) if pipe.number == source else None for each in column]
-            self._made.append((place, (held, edges)))
-        return held
+            edges = [pipe.edge(piece.local) if pipe.number == source else None for piece in column]
+            self._outputs.append((position, (output, edges)))
+        return output
 
-    def taken(self):
+    def take_outputs(self):
         """The tensors with gradients that the call gives."""
-        found = tuple(held for _, (held, _) in self._made)
-        self._made = [(place, (None, edges)) for place, (_, edges) in self._made]
-        return found
+        outputs = tuple(output for _, (output, _) in self._outputs)
+        self._outputs = [(position, (None, edges)) for position, (_, edges) in self._outputs]
+        return outputs
 
-    def shown(self, module):
+    def with_placed_parameters(self, module):
         """Has modules find tensors of stages in the place of their parameters."""
-        return shown_as(module, self._shown)
+        return replaced_parameters(module, self._placed_for)
 
-    def _shown(self, parameter):
+    def _placed_for(self, parameter):
         if home_of(parameter) is None:
             return parameter
-        if parameter not in self._known:
+        if parameter not in self._placed:
             pipe, home = self._pipe, home_of(parameter)
             if home == pipe.number:
                 local = parameter.detach().to_local().detach().requires_grad_(parameter.requires_grad)
             else:
                 local = None
-            self._known[parameter] = pipe.kind(parameter, local, {home}, parameter.requires_grad, home)
-        return self._known[parameter]
+            self._placed[parameter] = pipe.kind(parameter, local, {home}, parameter.requires_grad, home)
+        return self._placed[parameter]
 
     # --- backward
 
-    def backward(self, given):
+    def backward(self, gradients):
         """Takes the gradients of what was made; gives those of arguments, and leaves those of parameters."""
         torch, pipe = self._torch, self._pipe
         if not self._flows:
             raise RuntimeError("Trying to backward through the graph a second time")
         flows, self._flows = self._flows, []
-        parts = [torch.split(each, self._rows) if self._rows else (each,) for each in given]
+        parts = [torch.split(gradient, self._rows) if self._rows else (gradient,) for gradient in gradients]
         for number, flow in reversed([*enumerate(flows)]):
-            roots = [(edges[number], part[number]) for (_, (_, edges)), part in zip(self._made, parts)]
+            roots = [(edges[number], part[number]) for (_, (_, edges)), part in zip(self._outputs, parts)]
             for edge, to, tag, like in reversed(flow.sent):
                 roots.append((edge, pipe.receive(like, to, tag)))
-            roots = [each for each in roots if each[0] is not None]
+            roots = [root for root in roots if root[0] is not None]
             pipe.back = flow, self
             try:
                 if roots:
@@ -382,44 +386,44 @@ class Call:
             self._give(flow.received)
         self._give(self.received)
         for local, to, tag, like in self.sent:
-            found = pipe.receive(like, to, tag)
+            gradient = pipe.receive(like, to, tag)
             if local is not None:
-                local.grad = found if local.grad is None else local.grad.add_(found)
+                local.grad = gradient if local.grad is None else local.grad.add_(gradient)
         self._leave_gradients()
         pipe.all_sent()
-        return [self._of_input(place) for place in range(len(self._inputs[0]))]
+        return [self._of_input(position) for position in range(len(self._inputs[0]))]
 
     def _give(self, received):
         for slot, source, tag, (shape, kind) in reversed(received):
-            found = sum(slot[1:], slot[0]) if slot else self._torch.zeros(shape, dtype=kind)
-            self._pipe.send(found.contiguous(), source, tag)
+            gradient = sum(slot[1:], slot[0]) if slot else self._torch.zeros(shape, dtype=kind)
+            self._pipe.send(gradient.contiguous(), source, tag)
 
     def _leave_gradients(self):
         torch, pipe = self._torch, self._pipe
-        own = [int(each.home == pipe.number and each.local.grad is not None) for each in self._known.values()]
+        own = [int(placed.home == pipe.number and placed.local.grad is not None) for placed in self._placed.values()]
         has = pipe.ranks.largest(own, pipe.ranks.model)
         with torch.no_grad():
-            for (parameter, placed), is_there in zip(self._known.items(), has):
-                if not is_there:
+            for (parameter, placed), has_gradient in zip(self._placed.items(), has):
+                if not has_gradient:
                     continue
-                mine = placed.local.grad if placed.home == pipe.number else None
+                own_gradient = placed.local.grad if placed.home == pipe.number else None
                 if parameter.grad is None:
-                    parameter.grad = pipe.kept_by(mine, parameter, parameter.device_mesh)
-                elif mine is not None:
-                    parameter.grad._local_tensor.add_(mine)
-                for each in pipe.ranks.gradients:
-                    each.arrived(parameter)
+                    parameter.grad = pipe.dtensor_of(own_gradient, parameter, parameter.device_mesh)
+                elif own_gradient is not None:
+                    parameter.grad._local_tensor.add_(own_gradient)
+                for gradients in pipe.ranks.gradients:
+                    gradients.arrived(parameter)
 
-    def _of_input(self, place):
+    def _of_input(self, position):
         torch, pipe = self._torch, self._pipe
-        found = []
+        gradients = []
         for slots in self._inputs:
-            slot, like = slots[place]
-            found.append(sum(slot[1:], slot[0]) if slot else torch.zeros_like(like))
-        is_split = len(found) > 1 and [len(each) for each in found] == self._rows
-        held = (torch.cat(found) if is_split else sum(found[1:], found[0])).contiguous()
-        pipe.give(held, 0)
-        return held
+            slot, like = slots[position]
+            gradients.append(sum(slot[1:], slot[0]) if slot else torch.zeros_like(like))
+        is_split = len(gradients) > 1 and [len(gradient) for gradient in gradients] == self._rows
+        gradient = (torch.cat(gradients) if is_split else sum(gradients[1:], gradients[0])).contiguous()
+        pipe.give(gradient, 0)
+        return gradient
 
 
 def _functions(torch):
@@ -432,19 +436,19 @@ def _functions(torch):
             return take()
 
         @staticmethod
-        def backward(ctx, given):
-            ctx.slot.append(given)
+        def backward(ctx, gradient):
+            ctx.slot.append(gradient)
             return None, None, None
 
     class Joined(torch.autograd.Function):
         @staticmethod
         def forward(ctx, _anchor, call, *_inputs):
             ctx.call = call
-            return call.taken()
+            return call.take_outputs()
 
         @staticmethod
         @torch.autograd.function.once_differentiable
-        def backward(ctx, *given):
-            return (None, None, *ctx.call.backward(given))
+        def backward(ctx, *gradients):
+            return (None, None, *ctx.call.backward(gradients))
 
     return Received.apply, Joined.apply

@@ -5,16 +5,16 @@ import contextlib
 from modak_runtime.parallel.stages.placed import DROPOUTS
 
 
-def near(torch, one, other):
-    if not isinstance(one, torch.Tensor):
+def near(torch, tensor, other):
+    if not isinstance(tensor, torch.Tensor):
         return True
-    if one.shape != other.shape:
+    if tensor.shape != other.shape:
         return False
-    if not one.is_floating_point():
-        return torch.equal(one, other)
-    off = 2e-2 if one.element_size() < 4 else 1e-3
-    scale = one.abs().max().item() if one.numel() else 0.0
-    return torch.allclose(one.double(), other.double(), rtol=off, atol=off * 1e-2 * scale, equal_nan=True)
+    if not tensor.is_floating_point():
+        return torch.equal(tensor, other)
+    off = 2e-2 if tensor.element_size() < 4 else 1e-3
+    scale = tensor.abs().max().item() if tensor.numel() else 0.0
+    return torch.allclose(tensor.double(), other.double(), rtol=off, atol=off * 1e-2 * scale, equal_nan=True)
 
 
 @contextlib.contextmanager
@@ -32,15 +32,15 @@ def still(torch, module):
             return function(*arguments, **options)
 
     kinds = torch.nn.modules.dropout._DropoutNd, torch.nn.MultiheadAttention, torch.nn.RNNBase
-    quiet = [each for each in module.modules() if isinstance(each, kinds) and each.training]
-    for each in quiet:
-        each.training = False
+    quiet = [submodule for submodule in module.modules() if isinstance(submodule, kinds) and submodule.training]
+    for submodule in quiet:
+        submodule.training = False
     try:
         with Still():
             yield
     finally:
-        for each in quiet:
-            each.training = True
+        for submodule in quiet:
+            submodule.training = True
 
 
 class Buffers:
@@ -49,35 +49,41 @@ class Buffers:
     def __init__(self, torch, module):
         self._torch = torch
         self._before = [
-            (each, name, buffer, buffer.clone())
-            for each in module.modules() for name, buffer in each._buffers.items() if isinstance(buffer, torch.Tensor)
+            (submodule, name, buffer, buffer.clone())
+            for submodule in module.modules()
+            for name, buffer in submodule._buffers.items() if isinstance(buffer, torch.Tensor)
         ]  # fmt: skip
 
     def share(self, pipe):
         """Gives all ranks what one has changed; tells whether any was."""
         if not self._before:
             return False
-        torch, own = self._torch, []
+        torch, changes = self._torch, []
         for module, name, buffer, before in self._before:
-            now = module._buffers[name]
-            if isinstance(now, pipe.kind):
-                here = max(now.where) == pipe.number
-                module._buffers[name] = now = now.local.detach() if here else torch.empty(now.shape, dtype=now.dtype)
-                own.append(here)
+            current = module._buffers[name]
+            if isinstance(current, pipe.kind):
+                is_here = max(current.where) == pipe.number
+                module._buffers[name] = current = (
+                    current.local.detach() if is_here else torch.empty(current.shape, dtype=current.dtype)
+                )
+                changes.append(is_here)
             else:
-                own.append(now is not buffer or not torch.equal(now, before))  # batch norm counts no version
-        words = pipe.ranks.largest([[(pipe.number + 1) * each, -int(each)] for each in own], pipe.ranks.model)
-        for (module, name, *_), (changer, is_kept) in zip(self._before, words):
+                # batch norm counts no version
+                changes.append(current is not buffer or not torch.equal(current, before))
+        changers = pipe.ranks.largest(
+            [[(pipe.number + 1) * is_changed, -int(is_changed)] for is_changed in changes], pipe.ranks.model
+        )
+        for (module, name, *_), (changer, is_kept) in zip(self._before, changers):
             if changer and not is_kept:  # not by all
-                held = module._buffers[name].detach().contiguous().clone()
-                pipe.give(held, changer - 1)
+                contents = module._buffers[name].detach().contiguous().clone()
+                pipe.give(contents, changer - 1)
                 if changer - 1 != pipe.number:  # whose backward pass still needs it as it is
                     with torch.no_grad():
-                        module._buffers[name].copy_(held)
-        return any(changer for changer, _ in words)
+                        module._buffers[name].copy_(contents)
+        return any(changer for changer, _ in changers)
 
     def restore(self):
         with self._torch.no_grad():
-            for module, name, buffer, held in self._before:
+            for module, name, buffer, contents in self._before:
                 module._buffers[name] = buffer
-                buffer.copy_(held)
+                buffer.copy_(contents)

@@ -24,7 +24,7 @@ DROPOUTS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "
 
 @functools.lru_cache(maxsize=None)
 def draws(name):
-    return any(each in name for each in _DRAWS)
+    return any(word in name for word in _DRAWS)
 
 
 class _Size:
@@ -41,25 +41,25 @@ _SIZES = {"shape": 0, "dtype": 2, "device": 3}  # properties of a tensor, by the
 _SAME = _Size((), (), None, None)  # what an operator was given and has changed
 
 
-def _key(torch, thing):
+def _key(torch, value):
     """By what the sizes of an operator's results are known, of its arguments.
 
     Raises:
         TypeError: one of them has no hash.
     """
-    if isinstance(thing, torch.Tensor):
-        return getattr(thing, "placed_sizes", None) or (thing.shape, thing.stride(), thing.dtype, thing.device)
-    if isinstance(thing, (tuple, list)):
-        return type(thing), tuple(_key(torch, each) for each in thing)
-    if isinstance(thing, dict):
-        return tuple((name, _key(torch, each)) for name, each in thing.items())
-    if isinstance(thing, slice):
-        return "slice", _key(torch, (thing.start, thing.stop, thing.step))
-    hash(thing)
-    return type(thing), thing
+    if isinstance(value, torch.Tensor):
+        return getattr(value, "placed_sizes", None) or (value.shape, value.stride(), value.dtype, value.device)
+    if isinstance(value, (tuple, list)):
+        return type(value), tuple(_key(torch, item) for item in value)
+    if isinstance(value, dict):
+        return tuple((name, _key(torch, item)) for name, item in value.items())
+    if isinstance(value, slice):
+        return "slice", _key(torch, (value.start, value.stop, value.step))
+    hash(value)
+    return type(value), value
 
 
-class _Given:
+class _Operands:
     """What an operator is given: ``leaves``, and what puts them together again.
 
     Most are given tensors and numbers alone, for which PyTorch's trees take longer than many an operator.
@@ -67,7 +67,7 @@ class _Given:
 
     def __init__(self, torch, arguments, options):
         self._tree, leaves = torch.utils._pytree, [*arguments, *options.values()]
-        if all(isinstance(each, torch.Tensor) or type(each) in _PLAIN or _is_plain(each) for each in leaves):
+        if all(isinstance(leaf, torch.Tensor) or type(leaf) in _PLAIN or _is_plain(leaf) for leaf in leaves):
             self.leaves, self._form, self._names = leaves, None, tuple(options)
         else:
             self.leaves, self._form = self._tree.tree_flatten((arguments, options))
@@ -76,15 +76,15 @@ class _Given:
         """Arguments and options."""
         if self._form is not None:
             return self._tree.tree_unflatten(leaves, self._form)
-        many = len(leaves) - len(self._names)
-        return leaves[:many], dict(zip(self._names, leaves[many:]))
+        count = len(leaves) - len(self._names)
+        return leaves[:count], dict(zip(self._names, leaves[count:]))
 
 
 _PLAIN = {int, float, bool, str, type(None)}
 
 
-def _is_plain(thing):
-    return type(thing) in (tuple, list) and all(type(each) in _PLAIN for each in thing)
+def _is_plain(value):
+    return type(value) in (tuple, list) and all(type(item) in _PLAIN for item in value)
 
 
 def carrier(torch, pipe):
@@ -113,8 +113,8 @@ def carrier(torch, pipe):
                 if name in _SIZES:
                     return arguments[0].placed_sizes[_SIZES[name]]
                 if name in ("requires_grad", "is_leaf", "grad_fn", "grad", "_version"):
-                    one = arguments[0]
-                    return {"requires_grad": one.learns, "is_leaf": not one.learns, "_version": 0}.get(name)
+                    tensor = arguments[0]
+                    return {"requires_grad": tensor.learns, "is_leaf": not tensor.learns, "_version": 0}.get(name)
                 if name not in ("T", "mT", "H", "mH", "data", "real", "imag"):
                     with torch._C.DisableTorchFunctionSubclass():
                         return function(*arguments)
@@ -151,13 +151,13 @@ class Flow:
     def compute(self, function, name, arguments, options):
         """What an operator gives, here or elsewhere."""
         torch, pipe, kind = self._torch, self._pipe, self._kind
-        given = _Given(torch, arguments, options)
-        leaves = given.leaves
-        placed = [each for each in leaves if isinstance(each, kind)]
-        at = max(max(each.where) if each.home is None else each.home for each in placed)
-        for each in placed:
-            if at not in each.where:
-                self._move(each, at)
+        operands = _Operands(torch, arguments, options)
+        leaves = operands.leaves
+        placed = [leaf for leaf in leaves if isinstance(leaf, kind)]
+        home = max(max(tensor.where) if tensor.home is None else tensor.home for tensor in placed)
+        for tensor in placed:
+            if home not in tensor.where:
+                self._move(tensor, home)
         self._check(name, leaves)
         out = options.get("out")
         changed = arguments[0] if is_in_place(name) or name == "__set__" else out
@@ -168,62 +168,65 @@ class Flow:
         if name == "__set__" or (isinstance(changed, kind) and changed.home is not None):
             pipe.refuse("%s changes a parameter, or what a stage gives, in a way that has no rule" % name)
         if name in _NUMBERS:
-            value = self._here(function, name, given) if at == pipe.number else None
-            return value if self.again else pipe.told(at, value)
-        if at == pipe.number:
-            found = self._here(function, name, given)
+            value = self._compute_here(function, name, operands) if home == pipe.number else None
+            return value if self.again else pipe.broadcast(home, value)
+        if home == pipe.number:
+            result = self._compute_here(function, name, operands)
         else:
-            found = self._elsewhere(function, name, arguments, options, changed)
-        learns = torch.is_grad_enabled() and any(each.learns for each in placed) and name not in ("detach", "data")
+            result = self._sizes_elsewhere(function, name, arguments, options, changed)
+        learns = torch.is_grad_enabled() and any(tensor.learns for tensor in placed) and name not in ("detach", "data")
         if isinstance(changed, kind):
-            self._changed(changed, at, learns)
+            self._note_change(changed, home, learns)
         if out is not None and changed is out:
             return out
 
-        def shown(each):
-            if not isinstance(each, (torch.Tensor, _Size)):
-                return each
-            if changed is not None and (each is changed.local or (each is _SAME)):
+        def as_placed(leaf):
+            if not isinstance(leaf, (torch.Tensor, _Size)):
+                return leaf
+            if changed is not None and (leaf is changed.local or (leaf is _SAME)):
                 return changed
-            local = each if at == pipe.number else None
-            return kind(each, local, {at}, learns and each.dtype.is_floating_point)
+            local = leaf if home == pipe.number else None
+            return kind(leaf, local, {home}, learns and leaf.dtype.is_floating_point)
 
-        if isinstance(found, (torch.Tensor, _Size)):
-            return shown(found)
-        return torch.utils._pytree.tree_map(shown, found)
+        if isinstance(result, (torch.Tensor, _Size)):
+            return as_placed(result)
+        return torch.utils._pytree.tree_map(as_placed, result)
 
     def _check(self, name, leaves):
         torch, pipe = self._torch, self._pipe
-        for each in leaves:
-            if isinstance(each, self._kind) or not isinstance(each, torch.Tensor):
+        for leaf in leaves:
+            if isinstance(leaf, self._kind) or not isinstance(leaf, torch.Tensor):
                 continue
-            if hasattr(each, "full_tensor") or (each.requires_grad and torch.is_grad_enabled()):
+            if hasattr(leaf, "full_tensor") or (leaf.requires_grad and torch.is_grad_enabled()):
                 pipe.refuse(
                     "%s computes with a parameter, or a tensor with gradients, that the called module does not have "
                     "and was not given" % name
                 )
 
-    def _here(self, function, name, given):
+    def _compute_here(self, function, name, operands):
         torch, pipe = self._torch, self._pipe
         if self._stale:
-            held = {each.untyped_storage()._cdata for each in self._stale}
-            if any(isinstance(e, self._kind) and e.local.untyped_storage()._cdata in held for e in given.leaves):
+            stale = {tensor.untyped_storage()._cdata for tensor in self._stale}
+            if any(
+                isinstance(leaf, self._kind) and leaf.local.untyped_storage()._cdata in stale
+                for leaf in operands.leaves
+            ):
                 pipe.refuse("%s is given what another stage has changed in place since" % name)
-        real = [each.local if isinstance(each, self._kind) else each for each in given.leaves]
-        arguments, options = given.with_leaves(real)
+        real = [leaf.local if isinstance(leaf, self._kind) else leaf for leaf in operands.leaves]
+        arguments, options = operands.with_leaves(real)
         if not draws(name):
             return function(*arguments, **options)
         if self.again:
-            before, found = torch.get_rng_state(), function(*arguments, **options)
-            if not torch.equal(before, torch.get_rng_state()):
+            state, result = torch.get_rng_state(), function(*arguments, **options)
+            if not torch.equal(state, torch.get_rng_state()):
                 pipe.refuse("a checkpoint computes again what draws random numbers (%s)" % name)
-            return found
+            return result
         with pipe.own_streams():
             return function(*arguments, **options)
 
-    def _elsewhere(self, function, name, arguments, options, changed):
+    def _sizes_elsewhere(self, function, name, arguments, options, changed):
         """The sizes of what another rank computes."""
-        torch, known = self._torch, self._pipe.sizes
+        torch, sizes = self._torch, self._pipe.sizes
         try:
             key = (
                 function,
@@ -231,64 +234,64 @@ class Flow:
                 torch.get_default_dtype(),
                 _key(torch, (arguments, options)),
             )
-            if key not in known:
-                known[key] = self._look(function, name, arguments, options, changed)
-            return known[key]
+            if key not in sizes:
+                sizes[key] = self._sizes_of_fakes(function, name, arguments, options, changed)
+            return sizes[key]
         except TypeError:  # an argument that has no hash
-            return self._look(function, name, arguments, options, changed)
+            return self._sizes_of_fakes(function, name, arguments, options, changed)
 
-    def _look(self, function, name, arguments, options, changed):
+    def _sizes_of_fakes(self, function, name, arguments, options, changed):
         torch, pipe = self._torch, self._pipe
         fake = importlib.import_module("torch._subclasses.fake_tensor")
 
-        def shown(each):
-            if not isinstance(each, torch.Tensor):
-                return each
-            return torch.empty_strided(each.shape, each.stride(), dtype=each.dtype, device=each.device)
+        def as_fake(leaf):
+            if not isinstance(leaf, torch.Tensor):
+                return leaf
+            return torch.empty_strided(leaf.shape, leaf.stride(), dtype=leaf.dtype, device=leaf.device)
 
         try:
             with pipe.fake, torch.no_grad():
-                given, more = torch.utils._pytree.tree_map(shown, (arguments, options))
-                found = function(*given, **more)
+                fake_arguments, fake_options = torch.utils._pytree.tree_map(as_fake, (arguments, options))
+                result = function(*fake_arguments, **fake_options)
         except (fake.DynamicOutputShapeException, fake.DataDependentOutputException):
             return pipe.refuse("the size of what %s gives depends on numbers that another stage has" % name)
-        same = given[0] if changed is not None and given else None
+        first = fake_arguments[0] if changed is not None and fake_arguments else None
 
-        def size(each):
-            if not isinstance(each, torch.Tensor):
-                return each
-            return _SAME if each is same else _Size(each.shape, each.stride(), each.dtype, each.device)
+        def size(leaf):
+            if not isinstance(leaf, torch.Tensor):
+                return leaf
+            return _SAME if leaf is first else _Size(leaf.shape, leaf.stride(), leaf.dtype, leaf.device)
 
-        return torch.utils._pytree.tree_map(size, found)
+        return torch.utils._pytree.tree_map(size, result)
 
-    def _changed(self, changed, at, learns):
+    def _note_change(self, changed, home, learns):
         """Takes that one rank has changed a tensor in place: what others have of it is no longer true."""
-        here = self._pipe.number
-        if changed.where != {at} and here in changed.where and here != at:
+        number = self._pipe.number
+        if changed.where != {home} and number in changed.where and number != home:
             self._stale.append(changed.local)
             changed.local = None
-        changed.where, changed.learns = {at}, changed.learns or learns
+        changed.where, changed.learns = {home}, changed.learns or learns
 
-    def _move(self, each, to):
+    def _move(self, tensor, to):
         """Sends a tensor to the stage that needs it."""
         torch, pipe = self._torch, self._pipe
-        source = max(each.where) if each.home is None else each.home
+        source = max(tensor.where) if tensor.home is None else tensor.home
         if self.again:
             pipe.refuse("a checkpoint computes layers of several stages again")
-        tag, learns, like = pipe.next_tag(), each.learns and torch.is_grad_enabled(), (each.shape, each.dtype)
-        owner = self if each.home is None else self._call  # parameters go once for all pieces
+        tag, learns, like = pipe.next_tag(), tensor.learns and torch.is_grad_enabled(), (tensor.shape, tensor.dtype)
+        owner = self if tensor.home is None else self._call  # parameters go once for all pieces
         if pipe.number == source:
-            pipe.send(each.local.detach().clone(memory_format=torch.contiguous_format), to, tag)
+            pipe.send(tensor.local.detach().clone(memory_format=torch.contiguous_format), to, tag)
             if learns:
-                edge = pipe.edge(each.local) if each.home is None else each.local
-                owner.sent.append((edge if each.local.requires_grad else None, to, tag, like))
+                edge = pipe.edge(tensor.local) if tensor.home is None else tensor.local
+                owner.sent.append((edge if tensor.local.requires_grad else None, to, tag, like))
         elif pipe.number == to:
             slot = []
 
             def take():
                 return pipe.receive(like, source, tag)
 
-            each.local = pipe.received(pipe.anchor, take, slot) if learns else take()
+            tensor.local = pipe.received(pipe.anchor, take, slot) if learns else take()
             if learns:
                 owner.received.append((slot, source, tag, like))
-        each.where.add(to)
+        tensor.where.add(to)

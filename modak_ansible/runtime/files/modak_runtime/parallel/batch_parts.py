@@ -15,7 +15,7 @@ import threading
 import weakref
 import zlib
 
-from modak_runtime.parallel import alike
+from modak_runtime.parallel import consistency
 from modak_runtime.parallel.whole import leaves_of
 
 _OWN, _WHOLE = "own", "whole"  # of a loader that the script shares out itself, and of one that prepare was not given
@@ -28,7 +28,7 @@ _NOTHING_LEARNED = (
 
 def share(torch, ranks, loader):
     """Lets a loader give this rank its part; one that the script shares out itself gives what it has."""
-    many = ranks.samples.size
+    rank_count = ranks.samples.size
     if getattr(loader, "_modak_way", _WHOLE) != _WHOLE:  # prepared before
         return
     if is_shared(torch, loader):
@@ -41,14 +41,14 @@ def share(torch, ranks, loader):
     else:
         way = "samples" if loader._auto_collation else "slices"
     _follow(ranks, loader, way, way != "samples")
-    if 0 < (loader.batch_size or 0) < many:
+    if 0 < (loader.batch_size or 0) < rank_count:
         words = "a loader's batches have %d samples for %d ranks, some of which compute what counts for nothing"
-        loader._modak_words = words % (loader.batch_size, many)
+        loader._modak_words = words % (loader.batch_size, rank_count)
     plain = getattr(torch.utils.data, "default_collate", None)
     loader._modak_drops = way != "slices" and loader.collate_fn is not plain
     ranks.drops = ranks.drops or loader._modak_drops
     if way == "stream":
-        loader.collate_fn = _Part(loader.collate_fn, ranks.samples.number, many, loader.batch_size)
+        loader.collate_fn = _Part(loader.collate_fn, ranks.samples.number, rank_count, loader.batch_size)
     elif not is_stream:
         loader.worker_init_fn = _Seed(loader.worker_init_fn, ranks.samples.number)
 
@@ -95,8 +95,8 @@ def part_of(samples, number, world):
     Returns:
         the samples, and how many of them count.
     """
-    mine = samples[number::world]
-    return (mine, len(mine)) if len(mine) else (samples[:1], 0)
+    own_samples = samples[number::world]
+    return (own_samples, len(own_samples)) if len(own_samples) else (samples[:1], 0)
 
 
 _MIXED = (
@@ -132,16 +132,16 @@ class _Turn:
 
     def look_for_pieces(self, ranks):
         """Looks at the calls of models where a batch has several backward passes: they may be of its pieces."""
-        made, self.passes = ranks.passes - self.passes, ranks.passes
+        new_passes, self.passes = ranks.passes - self.passes, ranks.passes
         self.stepped.clear()
-        if made < 2 or self.hooks is not None:
+        if new_passes < 2 or self.hooks is not None:
             return
 
         def called(_model, inputs, options):
-            rows = [each.shape[0] for each in leaves_of((inputs, options)) if getattr(each, "ndim", 0)]
+            rows = [leaf.shape[0] for leaf in leaves_of((inputs, options)) if getattr(leaf, "ndim", 0)]
             self.pieces = self.pieces or (max(rows) < self.rows if rows else None)
 
-        self.hooks = [each.register_forward_pre_hook(called, with_kwargs=True) for each in ranks.present()[0]]
+        self.hooks = [model.register_forward_pre_hook(called, with_kwargs=True) for model in ranks.present()[0]]
 
     def has_pieces(self):
         """Whether there may be as many backward passes for a batch as this rank's samples of it make pieces."""
@@ -170,9 +170,9 @@ def _loop(loader, iterate):
         loader._iterator = None  # its processes, where they persist, have the other one
     with ranks.in_common():
         iterator = iterate(loader)
-    taken = getattr(_inner(iterator), "_next_data", None)
-    if isinstance(taken, _Next):  # one that persists begins anew
-        taken.turn = turn
+    next_data = getattr(_inner(iterator), "_next_data", None)
+    if isinstance(next_data, _Next):  # one that persists begins anew
+        next_data.turn = turn
     return iterator
 
 
@@ -220,10 +220,10 @@ class _Common:
         while True:
             with self._loader._modak_ranks.in_common():
                 try:
-                    found = next(iterator)
+                    item = next(iterator)
                 except StopIteration:
                     return
-            yield found
+            yield item
 
     def __len__(self):
         return len(self._sampler)
@@ -242,9 +242,9 @@ class _Sampler(_Common):
                 if turn.drawn is None:
                     turn.drawn = _digest(indices)
                 numbers = list(indices)
-                mine, count = part_of(numbers, samples.number, samples.size)
+                own_numbers, count = part_of(numbers, samples.number, samples.size)
                 turn.parts.append((count, numbers))
-                yield mine
+                yield own_numbers
             else:
                 yield indices
 
@@ -256,17 +256,17 @@ def _content(samples, dims):
         dims: of the largest tensors that are looked at; those of a single sample's may be pixels.
     """
     leaves = leaves_of(samples)
-    is_small = [hasattr(each, "tolist") and getattr(each, "ndim", dims + 1) <= dims for each in leaves]
-    plain = [each.tolist() if small else each for each, small in zip(leaves, is_small)]
-    return zlib.crc32(repr([each for each in leaves_of(plain) if isinstance(each, (int, str, bytes))]).encode())
+    is_small = [hasattr(leaf, "tolist") and getattr(leaf, "ndim", dims + 1) <= dims for leaf in leaves]
+    plain = [leaf.tolist() if small else leaf for leaf, small in zip(leaves, is_small)]
+    return zlib.crc32(repr([leaf for leaf in leaves_of(plain) if isinstance(leaf, (int, str, bytes))]).encode())
 
 
 def _digest(indices):
     """Of the numbers of a batch's samples; arrays, which have __index__, too, and other keys are no numbers."""
     numbers = []
-    for each in indices:
+    for index in indices:
         with contextlib.suppress(TypeError):
-            numbers.append(operator.index(each))
+            numbers.append(operator.index(index))
     return zlib.crc32(repr(numbers).encode())
 
 
@@ -284,7 +284,7 @@ class _Next:
             is_main = threading.current_thread() is threading.main_thread()
             turn.ahead = turn.arrivals == ranks.arrivals or not is_main
             if is_main:
-                alike.look(ranks, turn.drawn)  # behind the first step
+                consistency.look(ranks, turn.drawn)  # behind the first step
         if turn.shares:
             turn.look_for_pieces(ranks)
         turn.given += 1
@@ -329,11 +329,11 @@ class _Next:
             turn.drawn = turn.drawn or drawn
             cut = samples and (lambda *which: loader.collate_fn.of(samples, *which))
         elif turn.shares and way == "slices":
-            whole = batch
+            whole_batch = batch
             if turn.given == 1:
                 turn.drawn = _content(batch, 2)
             *part, batch = _sliced(ranks, batch, ranks.samples.number, ranks.samples.size)
-            cut = lambda *which: _sliced(ranks, whole, *which)[-1]  # noqa: E731
+            cut = lambda *which: _sliced(ranks, whole_batch, *which)[-1]  # noqa: E731
         if turn.shares and loader._modak_drops:
             part, batch = self._left_of(part, batch, cut)
             if not part:
@@ -344,20 +344,20 @@ class _Next:
         if not turn.trains:
             ranks.looks = turn
             return batch
-        own, all_ = int(part[0]), int(part[1])
-        part, many = (own, all_), self._parts_alike(all_)
-        turn.rows = all_ // many if many else max(1, own)
-        if many:
+        own, total = int(part[0]), int(part[1])
+        part, part_count = (own, total), self._parts_alike(total)
+        turn.rows = total // part_count if part_count else max(1, own)
+        if part_count:
             try:
-                batch, part = cut(ranks.samples.number % many, many), ranks.part
+                batch, part = cut(ranks.samples.number % part_count, part_count), ranks.part
             except Exception:  # of any kind: samples that only its own processes can read
                 ranks.say_once(_MIXED)
-        elif turn.ahead and all_ == ranks.part[1] and own != ranks.part[0]:  # of which collate_fn has left fewer
+        elif turn.ahead and total == ranks.part[1] and own != ranks.part[0]:  # of which collate_fn has left fewer
             ranks.say_once(_MIXED)
         ranks.turn, ranks.looks, ranks.part = turn, None, part
         return batch
 
-    def _parts_alike(self, whole):
+    def _parts_alike(self, total):
         """How many parts a batch is to have for all ranks to have as much of it as of the one before; 0: its own do.
 
         That one may be learned from together with this one, or behind it; or ranks would make of this one as many
@@ -365,18 +365,18 @@ class _Next:
         of the batch by all where the one before was shared out unevenly: of that each counts as of any part.
         """
         loader, turn = self._loader, self.turn
-        ranks, many, before = loader._modak_ranks, loader._modak_ranks.samples.size, loader._modak_ranks.part[1]
+        ranks, world, previous = loader._modak_ranks, loader._modak_ranks.samples.size, loader._modak_ranks.part[1]
         is_beside = ranks.turn not in (None, turn) and not ranks.turn.is_over
-        if whole == before or not (whole % many or before % many):
+        if total == previous or not (total % world or previous % world):
             return 0
         if not (turn.ahead or is_beside or (turn.given > 1 and turn.has_pieces())):
             return 0
-        if whole == loader.batch_size:
+        if total == loader.batch_size:
             ranks.say_once(
                 "several ranks compute the same samples of a loader's batches of %d, which are learned from beside "
-                "others of %d: batches that the number of ranks divides are faster" % (whole, before)
+                "others of %d: batches that the number of ranks divides are faster" % (total, previous)
             )
-        return 1 if before % many or loader._modak_drops else math.gcd(whole, many)
+        return 1 if previous % world or loader._modak_drops else math.gcd(total, world)
 
     def _left_of(self, part, batch, cut):
         """What collate_fn has left of a batch: a rank that has nothing of it computes all that is left, for nothing.
@@ -385,7 +385,7 @@ class _Next:
             how many samples count here, and in all ranks, and the batch; of one of which nothing is left in any rank
             no numbers, and what collate_fn makes of that.
         """
-        ranks, (own, whole) = self._loader._modak_ranks, part
+        ranks, (own, total) = self._loader._modak_ranks, part
         count = _rows(batch, max(1, own))
         is_left = count < own and count != 1  # one row may be all of them, as of sequences that are packed into one
         if is_left and ranks.has_parts and not ranks.is_alike:
@@ -401,41 +401,41 @@ class _Next:
                     "collate_fn leaves out all of a rank's part of a batch, and the others' cannot be read outside of "
                     "the loader's processes: leave such samples out of the dataset"
                 )
-            if not _rows(batch, whole):
+            if not _rows(batch, total):
                 return (), batch
-        return (min(own, count), whole), batch
+        return (min(own, count), total), batch
 
 
 def _rows(batch, most):
     """How many of so many samples a batch has, as far as that shows in it."""
     values = list(batch.values()) if hasattr(batch, "values") and hasattr(batch, "keys") else batch
     values = values if isinstance(values, (list, tuple)) else [values]
-    if all(each is None for each in values):
+    if all(value is None for value in values):
         return 0
     shapes = [
-        (len(each),) if isinstance(each, (list, tuple)) else tuple(each.shape[:2])
-        for each in values if isinstance(each, (list, tuple)) or hasattr(each, "shape")
+        (len(value),) if isinstance(value, (list, tuple)) else tuple(value.shape[:2])
+        for value in values if isinstance(value, (list, tuple)) or hasattr(value, "shape")
     ]  # fmt: skip
     sizes = {shape[0] for shape in shapes if shape}
-    is_listed = isinstance(batch, list) and len(batch) == most and not all(hasattr(each, "shape") for each in batch)
+    is_listed = isinstance(batch, list) and len(batch) == most and not all(hasattr(sample, "shape") for sample in batch)
     is_whole = is_listed or any(most in shape for shape in shapes)  # the latter also where time is before samples
     return most if is_whole or len(sizes) != 1 else min(most, *sizes)
 
 
 def _read(loader, numbers):
     """A batch of such samples, read by this process."""
-    many = getattr(loader.dataset, "__getitems__", None)
-    return loader.collate_fn(many(numbers) if many else [loader.dataset[each] for each in numbers])
+    get_items = getattr(loader.dataset, "__getitems__", None)
+    return loader.collate_fn(get_items(numbers) if get_items else [loader.dataset[number] for number in numbers])
 
 
-def _sliced(ranks, batch, number, many):
+def _sliced(ranks, batch, number, part_count):
     """A part of a batch that was made elsewhere; all of it where its parts are not samples side by side."""
     torch = ranks.torch
     leaves, form = torch.utils._pytree.tree_flatten(batch)
     sizes = {leaf.shape[0] if isinstance(leaf, torch.Tensor) and leaf.dim() else 0 for leaf in leaves}
     if len(sizes) != 1 or 0 in sizes:
         return 1, ranks.samples.size, batch
-    parts = [part_of(leaf, number, many) for leaf in leaves]
+    parts = [part_of(leaf, number, part_count) for leaf in leaves]
     return parts[0][1], sizes.pop(), torch.utils._pytree.tree_unflatten([part for part, _ in parts], form)
 
 
@@ -450,9 +450,9 @@ class _Part:
         """The same for another loop, which trains or does not."""
         return _Part(self._original, self._number, self._world, self._size, acts)
 
-    def of(self, samples, number, many):
+    def of(self, samples, number, part_count):
         """One of so many parts of a batch."""
-        return self._original(part_of(samples, number, many)[0])
+        return self._original(part_of(samples, number, part_count)[0])
 
     def __call__(self, samples):
         if not self.acts:
@@ -460,9 +460,10 @@ class _Part:
         count = part_of(samples, self._number, self._world)[1]
         drawn = None if self._is_known else _content(samples, 1)
         self._is_known = True
-        mine = self.of(samples, self._number, self._world)
-        is_kept = len(samples) != self._size or not _rows(mine, max(1, count))  # it may have to be cut into other parts
-        return count, len(samples), drawn, samples if is_kept else None, mine
+        batch = self.of(samples, self._number, self._world)
+        # it may have to be cut into other parts
+        is_kept = len(samples) != self._size or not _rows(batch, max(1, count))
+        return count, len(samples), drawn, samples if is_kept else None, batch
 
 
 class _Seed:

@@ -27,15 +27,15 @@ def end_step(ranks):
 
 def compare_now(ranks):
     """Ends ranks that have not done the same since the last step."""
-    mine = zlib.crc32(repr(ranks.trace).encode()) >> 1
-    most, least = ranks.largest([mine, -mine], ranks.model if ranks.is_alike else ranks.samples)
+    digest = zlib.crc32(repr(ranks.trace).encode()) >> 1
+    most, least = ranks.largest([digest, -digest], ranks.model if ranks.is_alike else ranks.samples)
     if most != -least:
         if not ranks.has_parts:
             end_unlike_passes(ranks)
-        others = "were given other samples" if ranks.is_alike else "in another order"
+        difference = "were given other samples" if ranks.is_alike else "in another order"
         ranks.rank.end(
             "ranks compute different layers of a model, or %s: ddp can train it, not %s; or they make %s: %s"
-            % (others, ranks.strategy, _PASSES, _CURE)
+            % (difference, ranks.strategy, _PASSES, _CURE)
         )
 
 
@@ -55,60 +55,60 @@ def look(ranks, drawn):
     if not (ranks.is_compared or ranks.has_parts):
         end_step(ranks)
     models, gradients = ranks.present() if not ranks.has_parts else ((), ())
-    learned = [each for group in gradients for each in group.parameters]
+    parameters = [parameter for group in gradients for parameter in group.parameters]
     buffers = {
-        (number, name): each
-        for number, model in enumerate(models) for name, each in model.named_buffers() if each.is_floating_point()
+        (number, name): buffer
+        for number, model in enumerate(models) for name, buffer in model.named_buffers() if buffer.is_floating_point()
     }  # fmt: skip
-    mine = drawn, _sums(ranks.torch, learned), dict(zip(buffers, _sums(ranks.torch, buffers.values())))
-    everyone, allowed = ranks.gathered(mine), _LATER if ranks.has_looked else _FIRST
+    own_sums = drawn, _sums(ranks.torch, parameters), dict(zip(buffers, _sums(ranks.torch, buffers.values())))
+    sums_by_rank, allowed = ranks.gathered(own_sums), _LATER if ranks.has_looked else _FIRST
     ranks.has_looked = True
-    for number, theirs in enumerate(everyone):
-        _compare(ranks, learned, everyone[0], theirs, number, allowed)
-    if any(each._backward_hooks or len(each._post_accumulate_grad_hooks or ()) > 1 for each in learned):
+    for number, sums in enumerate(sums_by_rank):
+        _compare(ranks, parameters, sums_by_rank[0], sums, number, allowed)
+    if any(
+        parameter._backward_hooks or len(parameter._post_accumulate_grad_hooks or ()) > 1 for parameter in parameters
+    ):
         ranks.say_once("a hook on a parameter is given the gradient of a rank's part of a batch, before ranks sum them")
 
 
-def _compare(ranks, learned, first, theirs, number, allowed):
-    if first[0] != theirs[0]:
+def _compare(ranks, parameters, first_rank, other_rank, number, allowed):
+    if first_rank[0] != other_rank[0]:
         ranks.rank.end(
             "ranks 0 and %d draw other batches of one loader: what its sampler draws from is seeded by something that "
             "they do not have alike, such as the time, or its stream shares samples out by rank, as split_by_node "
             "does, which is to be left to prepare" % number
         )
-    for parameter, one, other in zip(learned, first[1], theirs[1]):
-        if _differ(one, other, allowed):
+    for parameter, expected, sums in zip(parameters, first_rank[1], other_rank[1]):
+        if _differ(expected, sums, allowed):
             ranks.rank.end(
                 "%s is no longer the same in ranks 0 and %d: the script changes it by what each rank has alone, such "
                 "as gradients of torch.autograd.grad (backward gives those of the whole batch, and modak_runtime.mean "
                 "that of one), numbers that it draws, or a step within the backward pass"
                 % (_name(ranks, parameter), number)
             )
-    for place, one in first[2].items():
-        if place in theirs[2] and _differ(one, theirs[2][place], allowed):
-            ranks.say_once(
-                "the buffer %s is not the same in all ranks: each has that of its parts of batches" % place[1]
-            )
+    for key, expected in first_rank[2].items():
+        if key in other_rank[2] and _differ(expected, other_rank[2][key], allowed):
+            ranks.say_once("the buffer %s is not the same in all ranks: each has that of its parts of batches" % key[1])
 
 
 def _sums(torch, tensors):
     """Of each tensor its sum, its norm, and how many numbers it has."""
-    found = []
+    sums = []
     for tensor in tensors:
-        each = tensor.detach()
-        each = torch.view_as_real(each) if each.is_complex() else each
-        norm = torch.linalg.vector_norm(each, dtype=torch.float64)
-        found.append((each.sum(dtype=torch.float64).item(), norm.item(), each.numel()))
-    return found
+        numbers = tensor.detach()
+        numbers = torch.view_as_real(numbers) if numbers.is_complex() else numbers
+        norm = torch.linalg.vector_norm(numbers, dtype=torch.float64)
+        sums.append((numbers.sum(dtype=torch.float64).item(), norm.item(), numbers.numel()))
+    return sums
 
 
-def _differ(one, other, allowed):
+def _differ(expected, sums, allowed):
     """Whether tensors of as many numbers are others; what is not a number is left to the script."""
-    return one[2] == other[2] and abs(one[0] - other[0]) > allowed * (one[1] + other[1])
+    return expected[2] == sums[2] and abs(expected[0] - sums[0]) > allowed * (expected[1] + sums[1])
 
 
 def _name(ranks, parameter):
-    names = (name for model in ranks.models for name, each in model.named_parameters() if each is parameter)
+    names = (name for model in ranks.models for name, candidate in model.named_parameters() if candidate is parameter)
     return next(names, "a parameter")
 
 
@@ -117,33 +117,33 @@ def _name(ranks, parameter):
 
 def imported(torch):
     """Has gradients be spoken of that no backward pass leaves in a parameter: of these PyTorch tells nobody."""
-    plain = torch.autograd.grad
+    original = torch.autograd.grad
 
-    @functools.wraps(plain)
+    @functools.wraps(original)
     def grad(outputs, inputs, *arguments, **options):
         processes = sys.modules.get("modak_runtime.parallel.processes")
-        here = processes.here() if processes else None
-        if here is not None and here.strategy == "fsdp" and (options.get("create_graph") or any(arguments[2:3])):
-            here.rank.end("a gradient of a gradient is not known with fsdp, which would leave out some: ddp has it")
-        if here is not None and here.has_part():
+        ranks = processes.here() if processes else None
+        if ranks is not None and ranks.strategy == "fsdp" and (options.get("create_graph") or any(arguments[2:3])):
+            ranks.rank.end("a gradient of a gradient is not known with fsdp, which would leave out some: ddp has it")
+        if ranks is not None and ranks.has_part():
             if not isinstance(inputs, (torch.Tensor, dict, list, tuple)):  # the latter of which an edge is, too
                 inputs = tuple(inputs)  # which may be read once only
-            of = (inputs,) if isinstance(inputs, torch.Tensor) else inputs
-            of = of.values() if isinstance(of, dict) else of
-            if not here.known().isdisjoint(map(id, of)):
-                here.arrivals += 1
-                here.say_once(
+            differentiated = (inputs,) if isinstance(inputs, torch.Tensor) else inputs
+            differentiated = differentiated.values() if isinstance(differentiated, dict) else differentiated
+            if not ranks.summed_ids().isdisjoint(map(id, differentiated)):
+                ranks.arrivals += 1
+                ranks.say_once(
                     "torch.autograd.grad gives a rank the gradients of its part of a batch: backward gives those of "
                     "the whole batch, and so does modak_runtime.mean of each"
                 )
-        return plain(outputs, inputs, *arguments, **options)
+        return original(outputs, inputs, *arguments, **options)
 
     torch.autograd.grad = grad
 
 
 def follow_steps(torch, ranks):
     """Looks at what optimizers step, as often as they have more or fewer parameters; and at why none does."""
-    looked = weakref.WeakKeyDictionary()
+    parameter_counts = weakref.WeakKeyDictionary()
 
     def about_to_step(optimizer, *_):
         turn = ranks.turn
@@ -155,12 +155,12 @@ def follow_steps(torch, ranks):
                     "the script steps on behind a loader's loop: of batches that it kept all parts count alike, which "
                     "is right where the number of ranks divides their samples"
                 )
-        stepped = [each for group in optimizer.param_groups for each in group["params"]]
+        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         if ranks.has_parts or not ranks.has_part():
             return
         if not ranks.is_compared:
             end_step(ranks)
-        ranks.stepped.update(stepped)
+        ranks.stepped.update(parameters)
         if turn.pieces and id(optimizer) in turn.stepped:
             ranks.say_once(
                 "the script steps for each piece of a batch: ranks, which have parts of it, make fewer such steps than "
@@ -168,21 +168,24 @@ def follow_steps(torch, ranks):
                 "out of prepare"
             )
         turn.stepped.add(id(optimizer))
-        many, is_known = looked.get(optimizer, (0, False))
+        count, is_known = parameter_counts.get(optimizer, (0, False))
         ranks.steps += is_known
-        if many == len(stepped):
+        if count == len(parameters):
             return
-        known, own = ranks.known(), {id(each) for model in ranks.models for each in model.parameters()}
-        looked[optimizer] = len(stepped), not known.isdisjoint(map(id, stepped))
-        if isinstance(optimizer, torch.optim.LBFGS) and not known.isdisjoint(map(id, stepped)):
+        summed_ids = ranks.summed_ids()
+        model_ids = {id(parameter) for model in ranks.models for parameter in model.parameters()}
+        parameter_counts[optimizer] = len(parameters), not summed_ids.isdisjoint(map(id, parameters))
+        if isinstance(optimizer, torch.optim.LBFGS) and not summed_ids.isdisjoint(map(id, parameters)):
             ranks.rank.end("LBFGS looks at losses, which ranks have of their parts alone: give it to prepare")
-        others = [each for each in stepped if each.grad is not None and id(each) not in known]
-        if others and (optimizer in ranks.optimizers or not own.isdisjoint(map(id, others))):
+        unsummed = [
+            parameter for parameter in parameters if parameter.grad is not None and id(parameter) not in summed_ids
+        ]
+        if unsummed and (optimizer in ranks.optimizers or not model_ids.isdisjoint(map(id, unsummed))):
             ranks.rank.end(
                 "%s steps parameters that its model had not when prepare was called, and whose gradients ranks do not "
                 "sum: call prepare when the model is complete" % type(optimizer).__name__
             )
-        if others:
+        if unsummed:
             ranks.say_once(
                 "%s steps parameters that prepare was not given: each rank learns them from its parts of batches"
                 % type(optimizer).__name__

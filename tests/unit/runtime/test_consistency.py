@@ -12,7 +12,7 @@ from modak_ansible.runtime import FILES
 
 sys.path.insert(0, str(FILES))
 
-from modak_runtime.parallel import alike
+from modak_runtime.parallel import consistency
 
 PARAMETER = SimpleNamespace(_backward_hooks=None, _post_accumulate_grad_hooks={0: "ours"})
 
@@ -42,7 +42,7 @@ class Ranks:
 @pytest.fixture(autouse=True)
 def sums(monkeypatch):
     monkeypatch.setattr(sys, "excepthook", lambda *_: None)
-    monkeypatch.setattr(alike, "_sums", lambda _, tensors: [(1.0, 2.0, 4) for _ in tensors])
+    monkeypatch.setattr(consistency, "_sums", lambda _, tensors: [(1.0, 2.0, 4) for _ in tensors])
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def sums(monkeypatch):
 )
 def test_ranks_that_are_not_alike_are_ended(theirs, words):
     with pytest.raises(SystemExit, match=words):
-        alike.look(Ranks(theirs), 7)
+        consistency.look(Ranks(theirs), 7)
 
 
 def test_of_parts_of_models_the_samples_are_compared_too():
@@ -62,13 +62,13 @@ def test_of_parts_of_models_the_samples_are_compared_too():
     ranks = Ranks((8, [], {}))
     ranks.has_parts = True
     with pytest.raises(SystemExit, match="ranks 0 and 1 draw other batches of one loader"):
-        alike.look(ranks, 7)
+        consistency.look(ranks, 7)
 
 
 @pytest.mark.parametrize("other", [1.0, 1.0 + 1e-6, float("nan")])
 def test_processors_that_round_differently_are_alike(other):
     ranks = Ranks((7, [(other, 2.0, 4)], {}))
-    alike.look(ranks, 7)
+    consistency.look(ranks, 7)
     assert ranks.has_looked
     assert ranks.said == []
 
@@ -76,13 +76,13 @@ def test_processors_that_round_differently_are_alike(other):
 def test_after_many_steps_they_may_have_rounded_more():
     ranks = Ranks((7, [(1.0 + 1e-4, 2.0, 4)], {}))
     ranks.has_looked = True
-    alike.look(ranks, 7)
+    consistency.look(ranks, 7)
 
 
 @pytest.mark.parametrize("hooks", [{"_backward_hooks": {0: "clips"}}, {"_post_accumulate_grad_hooks": {0: 1, 1: 2}}])
 def test_hooks_that_see_the_gradients_of_a_part_are_said(hooks):
     ranks = Ranks((7, [(1.0, 2.0, 4)], {}), SimpleNamespace(**{**vars(PARAMETER), **hooks}))
-    alike.look(ranks, 7)
+    consistency.look(ranks, 7)
     assert len(ranks.said) == 1
     assert "a hook on a parameter is given the gradient of a rank's part" in ranks.said[0]
 
@@ -96,13 +96,13 @@ class Edge(NamedTuple):
 
 @pytest.mark.parametrize("asked", [Edge(object(), 0), [PARAMETER], iter([PARAMETER]), {"weight": PARAMETER}])
 def test_gradients_are_asked_for_as_the_script_does(monkeypatch, asked):
-    ranks = SimpleNamespace(has_part=lambda: True, known=lambda: {id(PARAMETER)}, said=[], arrivals=0)
+    ranks = SimpleNamespace(has_part=lambda: True, summed_ids=lambda: {id(PARAMETER)}, said=[], arrivals=0)
     ranks.say_once, ranks.strategy = ranks.said.append, "ddp"
     monkeypatch.setitem(sys.modules, "modak_runtime.parallel.processes", SimpleNamespace(here=lambda: ranks))
     torch = SimpleNamespace(
         Tensor=SimpleNamespace, autograd=SimpleNamespace(grad=lambda outputs, inputs, **_: (outputs, inputs))
     )
-    alike.imported(torch)
+    consistency.imported(torch)
     outputs, inputs = torch.autograd.grad("loss", asked, create_graph=True)
     assert outputs == "loss"
     if isinstance(asked, (Edge, list, dict)):
@@ -116,7 +116,7 @@ def test_a_gradient_of_a_gradient_ends_a_training_that_would_lose_some(monkeypat
     ranks = SimpleNamespace(strategy="fsdp", rank=SimpleNamespace(end=sys.exit))
     monkeypatch.setitem(sys.modules, "modak_runtime.parallel.processes", SimpleNamespace(here=lambda: ranks))
     torch = SimpleNamespace(autograd=SimpleNamespace(grad=lambda *_, **__: ()))
-    alike.imported(torch)
+    consistency.imported(torch)
     for asked in ((("loss", [], None, None, True), {}), (("loss", []), {"create_graph": True})):
         with pytest.raises(SystemExit, match="a gradient of a gradient is not known with fsdp"):
             torch.autograd.grad(*asked[0], **asked[1])
@@ -134,7 +134,7 @@ def test_steps_behind_a_loop_are_said_where_they_learn_from_more_than_it_gave(mo
     turn = SimpleNamespace(is_over=True, behind=None, ahead=False)
     ranks = SimpleNamespace(turn=turn, looks=None, part=part, arrivals=4, samples=SimpleNamespace(size=2), said=[])
     ranks.say_once, ranks.has_parts, ranks.has_part = ranks.said.append, False, lambda: False
-    alike.follow_steps(SimpleNamespace(), ranks)
+    consistency.follow_steps(SimpleNamespace(), ranks)
     for optimizer in (Optimizer(), Optimizer()):  # two with gradients of the loop
         steps[0](optimizer, (), {})
     assert (ranks.part, ranks.said) == ((1, 2), [])
@@ -157,7 +157,7 @@ class Training:
         self.turn = SimpleNamespace(is_over=False, pieces=None, stepped=set())
         self.looks, self.has_parts, self.is_compared, self.part = None, False, True, (5, 10)
         self.stepped, self.steps, self.models, self.optimizers, self.said = set(), 0, [], set(), []
-        self.rank, self.known, self.has_part = self, lambda: {id(WEIGHT)}, lambda: True
+        self.rank, self.summed_ids, self.has_part = self, lambda: {id(WEIGHT)}, lambda: True
 
     def say(self, words, by_all=False):
         self.said.append(words)
@@ -170,7 +170,7 @@ def followed(monkeypatch):
     hooks, ranks = [], Training()
     optimizers = SimpleNamespace(register_optimizer_step_pre_hook=hooks.append)
     monkeypatch.setitem(sys.modules, "torch.optim.optimizer", optimizers)
-    alike.follow_steps(SimpleNamespace(optim=SimpleNamespace(LBFGS=int)), ranks)
+    consistency.follow_steps(SimpleNamespace(optim=SimpleNamespace(LBFGS=int)), ranks)
     return ranks, hooks[0]
 
 

@@ -17,7 +17,7 @@ from modak_ansible.runtime import FILES
 
 sys.path.insert(0, str(FILES))
 
-from modak_runtime.parallel import shares
+from modak_runtime.parallel import batch_parts
 
 TORCH = SimpleNamespace(
     utils=SimpleNamespace(
@@ -170,7 +170,7 @@ class Ranks:
 def shared(kind=Loader, many=2):
     ranks, loader = Ranks(), kind()
     ranks.samples.size = many
-    shares.share(TORCH, ranks, loader)
+    batch_parts.share(TORCH, ranks, loader)
     return ranks, loader
 
 
@@ -286,7 +286,7 @@ def test_a_loader_beside_one_that_is_shared_out_takes_nothing_from_it(monkeypatc
     monkeypatch.setattr(TORCH.utils.data, "DataLoader", Loader, raising=False)
     monkeypatch.setattr(Loader, "__iter__", Loader.__iter__)
     ranks, loader = shared()
-    shares.share_no_others(TORCH, ranks)
+    batch_parts.share_no_others(TORCH, ranks)
     seen = []
     for _ in loader:
         assert next(iter(Loader())) == [0, 1]
@@ -308,13 +308,13 @@ def test_loops_that_are_over_are_let_go():
 def test_processes_that_read_what_the_script_shares_out_draw_apart():
     ranks, loader = Ranks(), Loader()
     loader.sampler = TORCH.utils.data.distributed.DistributedSampler()
-    shares.share(TORCH, ranks, loader)
-    assert isinstance(loader.worker_init_fn, shares._Seed)
+    batch_parts.share(TORCH, ranks, loader)
+    assert isinstance(loader.worker_init_fn, batch_parts._Seed)
 
 
 def test_a_loader_that_two_calls_are_given_is_shared_out_once():
     ranks, loader = shared()
-    shares.share(TORCH, ranks, loader)
+    batch_parts.share(TORCH, ranks, loader)
     assert list(loader) == [[1], [3], [5], [6]]
 
 
@@ -366,7 +366,7 @@ def test_streams_that_go_by_the_rank_are_told_from_those_that_draw_noise():
     drawn = []
     for rank, noise in ((0, 0.0), (0, 0.5), (1, 0.0)):
         ranks, loader = Ranks(), Stream(rank, noise)
-        shares.share(TORCH, ranks, loader)
+        batch_parts.share(TORCH, ranks, loader)
         assert [number for batch in loader for _, number in batch] == [each + 10 * rank for each in (1, 3, 5)]
         drawn.append(ranks.turn.drawn)
     assert drawn[0] == drawn[1] != drawn[2]
@@ -407,7 +407,7 @@ def test_a_loader_beside_another_has_batches_that_count_as_the_others_do():
     ranks, loader = shared()
     other = Loader()
     other.batch_sampler = [[0, 1, 2], [3, 4, 5]]
-    shares.share(TORCH, ranks, other)
+    batch_parts.share(TORCH, ranks, other)
     for (first, second), found in zip(zip(loader, other, strict=False), ([0, 1, 2], [3, 4, 5]), strict=True):
         assert (len(first), second, ranks.part) == (1, found, (1, 2))
     assert sum("several ranks compute the same samples" in each for each in ranks.said) == 0  # its size is not known
@@ -495,7 +495,7 @@ def test_what_is_left_out_is_refused_where_ranks_cannot_weigh_it():
     ],
 )  # fmt: skip
 def test_as_many_samples_are_left_of_four_as_show(batch, found):
-    assert shares._rows(batch, 4) == found
+    assert batch_parts._rows(batch, 4) == found
 
 
 class Unprepared(Loader):
@@ -510,7 +510,7 @@ def test_a_loader_that_prepare_is_not_given_draws_alike_and_gives_all(monkeypatc
     monkeypatch.setattr(TORCH.utils.data, "DataLoader", Loader, raising=False)
     monkeypatch.setattr(Loader, "__iter__", Loader.__iter__)
     ranks = Ranks()
-    shares.share_no_others(TORCH, ranks)
+    batch_parts.share_no_others(TORCH, ranks)
     loader, drawn = kind(), []
     ranks.in_common = lambda: drawn.append(True) or contextlib.nullcontext()
     for _ in range(2):
@@ -518,5 +518,5 @@ def test_a_loader_that_prepare_is_not_given_draws_alike_and_gives_all(monkeypatc
         assert list(loader) == [[0, 1], [2, 3], [4, 5], [6]]
         assert (ranks.part, ranks.apart, ranks.turn.shares) == ((1, 2), 0, False)
     assert len(drawn) == 2 * (2 + 6)
-    shares.share(TORCH, ranks, loader)
+    batch_parts.share(TORCH, ranks, loader)
     assert list(loader) == [[1], [3], [5], [6]]
