@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from modak_ansible.model.measured.work import Rates, Work
 
-FEATURES = 14  # of this list; a model that was fitted with another one is not read
+FEATURES = 15  # of this list; a model that was fitted with another one is not read
 
 DAY = "day"  # the group of what all runs of a machine's day have in common
 _OF = ": "
