@@ -85,8 +85,8 @@ def main() -> None:
         text = path.read_text(encoding="utf-8").partition("# GFLOP")[0]
         note = (
             "# GFLOP, GB and GFLOP of convolutions of a step for each image, of operators with like FLOP a byte;\n"
-            "# a step's calls; and the seconds of kernels beyond their rooflines for each image, in any run, besides\n"
-            "# in bf16, and besides by oneDNN: by trace_networks.py\n"
+            "# a step's calls; and the seconds of kernels beyond their rooflines for each image, in any run, and\n"
+            "# besides with some switches: by trace_networks.py\n"
         )
         path.write_text(f"{text}{note}traced:\n{''.join(lines)}", encoding="utf-8")
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from modak_ansible.model.measured.work import Rates, Work
 
-FEATURES = 14  # of this list; a model that was fitted with another one is not read
+FEATURES = 15  # of this list; a model that was fitted with another one is not read
 
 DAY = "day"  # the group of what all runs of a machine's day have in common
 _OF = ": "
@@ -28,6 +28,7 @@ _BYTES_A_GFLOP = 1e5
 _FLOP_A_BYTE = 5.0
 _OVER_IDEAL = 1.6
 _MEASURED = "pytorch"  # whose kernels were measured one by one
+_OF_OTHERS = {"memory_format": "channels_last"}  # TensorFlow has channels last by itself
 
 
 class Facts(NamedTuple):
@@ -65,7 +66,7 @@ class Facts(NamedTuple):
         step_gflop = work.gflop_per_sample * batch if work.gflop_per_sample and batch else None
         over_ideal = work.over_ideal(self.balance, rates or Rates.usual())
         if over_ideal and peak and step_gflop and batch:
-            switches = self.switches if self.framework == _MEASURED else {}
+            switches = self.switches if self.framework == _MEASURED else _OF_OTHERS
             over_ideal += work.seconds_beside(batch, self.threads or 1, switches) * peak / step_gflop
         return self._replace(
             workload=work.workload,

@@ -27,6 +27,8 @@ _OF_WORKLOAD = (
     "kernel_seconds",
     "bf16_seconds",
     "onednn_seconds",
+    "pooling_seconds",
+    "norm_seconds",
     "parameters",
     "layers",
     "sample_bytes",

@@ -24,10 +24,9 @@ _LOW, _LOW_OF_PARTS, _HIGH, _HIGH_OF_SEVERAL = 0.8, 0.8, 1.3, 1.55
 _LOW_OF_RANK, _HIGH_OF_RANK = 0.85, 1.3
 _NO_BYTES = 64  # beyond every power of two in FLOP a byte
 # Seconds that PyTorch's kernels take beyond their rooflines for each GB, and for each GFLOP: one by one on a core of a
-# Zen 4 with 118 GFLOP/s and 25 GB/s, where batch-norm reads and writes 3.6 GB/s and attention computes 45 GFLOP/s.
-# Pooling moves 1.2 GB/s, and 10 in channels_last: what it takes is left to that switch.
+# Zen 4 with 118 GFLOP/s and 25 GB/s, where attention computes 45 GFLOP/s.
 _BEYOND = {
-    "native_batch_norm": (0.24, 0.0),
+    "native_batch_norm_backward": (0.05, 0.0),
     "gelu": (0.023, 0.0),
     "gelu_backward": (0.037, 0.0),
     "_scaled_dot_product_flash_attention_for_cpu": (0.0, 0.0137),
@@ -40,6 +39,9 @@ _BEYOND = {
 # the products of attention take 0.4 of it.
 _PIECE_IN_BF16, _PIECE_BY_ONEDNN, _ROW_IN_BF16 = 29e-6, 63e-6, 0.21e-6
 _LEAST_OF_ONEDNN = 16**3  # multiplications of a product; smaller ones are never its own
+# Seconds for each GB if channels do not lie last: batch-norm's forward pass moves 3.8 GB/s in single precision, and
+# max-pooling's 1.2 in any; where they lie last 15 and 12. Of pooling by half, as above.
+_NORM, _POOLING = 0.22, 0.4
 
 
 # Of what an accelerator's allocator reserves, for one process (benchmarks/memory/accelerator.jsonl).
@@ -108,19 +110,25 @@ def by_intensity(operators: Iterable[Operator], samples: int) -> Operators:
 def traced_work(operators: Iterable[Operator], samples: int) -> Work:
     """What a step of so many samples computes and moves, and what it takes besides, by its operators."""
     every = tuple(operators)
-    kernel_seconds = 0.0
+    kernel_seconds = norm = pooling = 0.0
     pieces = rows = 0
     for operator in every:
         of_gigabyte, of_gflop = _BEYOND.get(operator.name, (0.0, 0.0))
         kernel_seconds += (operator.bytes * of_gigabyte + operator.flop * of_gflop) / 1e9
         pieces += operator.count * _pieces(operator)
         rows += operator.count * _rows(operator)
+        if operator.name == "native_batch_norm" and operator.format == "float32":
+            norm += operator.bytes * _NORM / 1e9
+        elif operator.name == "max_pool2d_with_indices" and "channels_last" not in operator.format:
+            pooling += operator.bytes * _POOLING / 1e9
     return Work(
         operators=by_intensity(every, samples),
         calls=sum(operator.count for operator in every),
         kernel_seconds=float(f"{kernel_seconds / samples:.4g}"),
         bf16_seconds=float(f"{(pieces * _PIECE_IN_BF16 + rows * _ROW_IN_BF16) / samples:.4g}"),
         onednn_seconds=float(f"{pieces * _PIECE_BY_ONEDNN / samples:.4g}"),
+        pooling_seconds=float(f"{pooling / samples:.4g}"),
+        norm_seconds=float(f"{norm / samples:.4g}"),
     )
 
 

@@ -52,6 +52,8 @@ class Work(Model):
         default=0.0, ge=0, description="of a step for each sample: what kernels take on a core besides if it is in bf16"
     )
     onednn_seconds: float = Field(default=0.0, ge=0, description="the same if oneDNN multiplies in single precision")
+    pooling_seconds: float = Field(default=0.0, ge=0, description="the same unless channels lie last")
+    norm_seconds: float = Field(default=0.0, ge=0, description="the same unless channels lie last, or it is in bf16")
     sample_bytes: int | None = Field(default=None, ge=1, description="bytes of one sample as the network gets it")
     samples: int | None = Field(default=None, ge=1, description="training samples of an epoch")
     epochs: int | None = Field(default=None, ge=1)
@@ -91,11 +93,13 @@ class Work(Model):
         Args:
             switches: of the kernels that were measured. In bf16 nothing is left to multiply in single precision.
         """
-        kernels = self.kernel_seconds
-        if switches.get("precision") == "bf16":
+        kernels, is_bf16 = self.kernel_seconds, switches.get("precision") == "bf16"
+        if is_bf16:
             kernels += self.bf16_seconds
         elif switches.get("matmul") == "onednn":
             kernels += self.onednn_seconds
+        if switches.get("memory_format") != "channels_last":
+            kernels += self.pooling_seconds + (0.0 if is_bf16 else self.norm_seconds)
         return (self.calls or 0) * _CALL + kernels * batch / threads
 
 

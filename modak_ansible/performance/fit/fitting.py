@@ -36,7 +36,7 @@ USUAL = {
     # Two machines say next to nothing of it, and a zen3 was 0.31 off what another predicted; five differ by 0.17. Where
     # it is taken for much wider than that, one run on a new machine moves all others there by its own luck.
     "machine": 0.35,
-    # Frameworks and works on one machine differ by 0.47 and 0.23 in what they lose to its peak.
+    # Frameworks on one machine differ by 0.47 in what they lose to its peak.
     "framework on machine": 0.2,
     "workload on machine": 0.15,
     "configuration on machine": 0.1,
@@ -65,8 +65,8 @@ USUAL = {
 }
 # Of the past alone: no coefficient of these is part of a model, and a new run has one that nobody knows.
 _PASSING = ("round", "configuration that day")
-# Too few machines have several frameworks or a work of their own to find these.
-_FIXED = {"all", "framework on machine", "workload on machine"}
+# Too few machines have several frameworks to find these.
+_FIXED = {"all", "framework on machine"}
 # A compiler may cost a factor of seven on one machine and nothing on others: such an exception is the switch's own, and
 # no reason to think otherwise of all that runs there. Student's distribution has room for it.
 _EXCEPTIONAL = {"switch in workload"}

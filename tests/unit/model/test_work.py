@@ -63,9 +63,9 @@ def test_some_kernels_are_slower_than_the_machine() -> None:
         operator = Operator(name=name, shapes=(), format="float32", count=1, flop=flop, bytes=size)
         return traced_work([operator], 10).kernel_seconds
 
-    norm = seconds("native_batch_norm", 0, 10**9)
+    norm = seconds("native_batch_norm_backward", 0, 10**9)
     assert norm > 0
-    assert seconds("native_batch_norm", 0, 2 * 10**9) == pytest.approx(2 * norm)
+    assert seconds("native_batch_norm_backward", 0, 2 * 10**9) == pytest.approx(2 * norm)
     attention = "_scaled_dot_product_flash_attention_for_cpu"
     assert seconds(attention, 10**9, 10**8) == seconds(attention, 10**9, 10**9) > 0
 
@@ -123,6 +123,28 @@ def test_kernels_are_as_slow_as_the_switches_make_them() -> None:
     assert work.seconds_beside(10, 1, {"precision": "bf16"}) == pytest.approx(3e-3)
     assert work.seconds_beside(10, 1, by_onednn) == pytest.approx(6e-3)
     assert work.seconds_beside(10, 1, by_onednn | {"precision": "bf16"}) == pytest.approx(3e-3)  # none is left to it
+
+
+@pytest.mark.parametrize(
+    ("name", "format_", "contiguous", "in_bf16"),
+    [
+        ("native_batch_norm", "float32", True, False),
+        ("native_batch_norm", "bfloat16", False, False),
+        ("native_batch_norm", "float32 channels_last", False, False),
+        ("max_pool2d_with_indices", "float32", True, True),
+        ("max_pool2d_with_indices", "bfloat16", True, True),
+        ("max_pool2d_with_indices", "bfloat16 channels_last", False, False),
+        ("max_pool2d_with_indices_backward", "float32", False, False),
+    ],
+)
+def test_batch_norm_and_max_pooling_are_slow_unless_channels_lie_last(
+    name: str, format_: str, contiguous: bool, in_bf16: bool
+) -> None:
+    operator = Operator(name=name, shapes=(), format=format_, count=1, flop=0, bytes=10**9)
+    work, bf16 = traced_work([operator], 10), {"precision": "bf16"}
+    assert [work.seconds_beside(10, 1, switches) > 0.1 for switches in ({}, bf16)] == [contiguous, in_bf16]
+    for switches in ({}, bf16):
+        assert work.seconds_beside(10, 1, {**switches, "memory_format": "channels_last"}) < 1e-5
 
 
 @given(OPERATORS, st.floats(0.1, 1000))
