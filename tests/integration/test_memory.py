@@ -136,6 +136,7 @@ def test_a_script_is_traced_as_ranks_in_each_way(pytorch_python: str, tmp_path: 
         (trains,) = each.loops
         assert (each.ranks, each.computing > need.computing) == (2, True)
         assert trains.rows == (8 if each.strategy in ("ddp", "fsdp") else 16)
+        assert trains.steps == 4, each.strategy  # the first one has no state of the optimizer's yet
         found[each.strategy] = trains.tensors[1] / need.parameters
     alone = whole.tensors[1] / need.parameters  # with gradients, Adam's moments, and what its step has of a layer
     assert alone == pytest.approx(4.75, rel=0.01)
