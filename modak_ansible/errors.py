@@ -166,7 +166,7 @@ def nearest(name: str, valid: Iterable[str]) -> str:
         return ""
     lowered = {name.lower(): name for name in names}
     close = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.5)
-    # cores is meant for cores_per_process, and not for nodes
+    # a part of a name is meant for the name that has it, cores for cores per process, not for nodes
     holding = [known for lower, known in lowered.items() if name.lower() in re.split(r"[\W_]+", lower)]
     if len(holding) == 1 and not (close and difflib.SequenceMatcher(None, close[0], name.lower()).ratio() > _SURELY):
         return f"{NEAR}{holding[0]}?"

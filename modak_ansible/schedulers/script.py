@@ -233,7 +233,7 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
             "enters_first": enters_first,
             "ranks": parts.launch.ranks,
             "notes_cores": notes_cores,
-            "threads": job.threads or job.cores_per_process or 1,
+            "threads": job.threads or job.layout.cores or 1,
             "by_file": bool(pods) or _by_file(family, parts.launch.ranks),
             "cleans": any(flag.partition("=")[0] in _CLEANING for flag in parts.container_flags),
             "runtime": parts.runtime,

@@ -18,7 +18,7 @@ from modak_ansible.sources.base import (
     is_unsafe,
     target_fetches,
 )
-from modak_ansible.target.datasets.archive import is_archive, name_problem
+from modak_ansible.target.datasets.names import is_archive, name_problem
 
 _SCHEMES = ("http", "https", "file")
 

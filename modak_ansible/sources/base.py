@@ -183,6 +183,8 @@ def _all() -> tuple[Source, ...]:
     package = importlib.import_module("modak_ansible.sources")
     sources: list[Source] = []
     for module in pkgutil.iter_modules(package.__path__):
+        if module.ispkg:
+            continue
         imported = importlib.import_module(f"{package.__name__}.{module.name}")
         sources += [
             cls()

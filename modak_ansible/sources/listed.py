@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 from modak_ansible.errors import ModakError, nearest
 from modak_ansible.model.dataset import DataFile, DataSource
-from modak_ansible.sources import samples
 from modak_ansible.sources.base import (
     Carrier,
     Source,
@@ -29,12 +28,13 @@ from modak_ansible.sources.base import (
     is_unsafe,
     target_fetches,
 )
+from modak_ansible.sources.counting.formats import of_names
 from modak_ansible.sources.manifest import LISTED, change_of, contents_of, is_glob
 from modak_ansible.store.cache import cache_folder, keep_json
 from modak_ansible.store.logins import take_logins
 from modak_ansible.target.core.files import NO_ROOM, read_json, sha256_of
-from modak_ansible.target.datasets.archive import is_archive, name_problem
 from modak_ansible.target.datasets.listed import Access, check
+from modak_ansible.target.datasets.names import is_archive, name_problem
 
 _KEPT = 60.0  # seconds that a listing serves the datasets of one command
 
@@ -147,7 +147,7 @@ class Listed(Source):
 
     def samples(self, source: DataSource, folder: Path, form: str) -> tuple[int | None, str]:
         listing = self._listing(source.location)
-        count = None if source.unpack else listing.samples or samples.of_names(self.names(source, folder), form)
+        count = None if source.unpack else listing.samples or of_names(self.names(source, folder), form)
         return count, ""
 
     def bring(self, source: DataSource, carrier: Carrier) -> None:

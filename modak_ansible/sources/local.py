@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 
 from modak_ansible.errors import NEAR, ModakError, nearest
 from modak_ansible.model.dataset import IDX, DataFile, Dataset, DataSource
-from modak_ansible.sources import samples
 from modak_ansible.sources.base import Carrier, Source, SourceProblem, SourceSpec
+from modak_ansible.sources.counting.formats import lacking, of_names
 from modak_ansible.sources.manifest import (
     LISTED,
     change_of,
@@ -26,7 +26,7 @@ from modak_ansible.sources.manifest import (
 from modak_ansible.sources.published import WORDS
 from modak_ansible.store.cache import cache_folder, keep_json
 from modak_ansible.target.core.files import expanded, read_json, real_path
-from modak_ansible.target.datasets.archive import is_archive, limit_of, members_of
+from modak_ansible.target.datasets.names import is_archive
 
 _IDX_FILES = "*-idx*-ubyte*"
 POINTER, FETCH_IT = "is a pointer of Git LFS, not the file itself", "git lfs pull"
@@ -82,7 +82,7 @@ class Local(Source):
 
     def samples(self, source: DataSource, folder: Path, form: str) -> tuple[int | None, str]:
         if source.unpack or source.contents is None:
-            return samples.of_names(self.names(source, folder), form) if source.kind == "archive" else None, ""
+            return of_names(self.names(source, folder), form) if source.kind == "archive" else None, ""
         counts = self._counted(source, source.contents.digest, folder, form)
         return counts["samples"], str(counts.get("damaged") or "")
 
@@ -91,10 +91,12 @@ class Local(Source):
         place = cache_folder() / "samples" / f"{digest}-{form}-4.json"
         counts = read_json(place)
         if counts is None:
+            from modak_ansible.sources.counting import samples  # noqa: PLC0415 - it brings what reads archives
+
             _, root, names = _resolved(folder, source.location, source.pattern)
             number = samples.count(root, names, form)
             counts = {"samples": number, "damaged": samples.damaged(root, names, form) if number is None else ""}
-            if samples.lacking(form):  # until it is installed
+            if lacking(form):  # until it is installed
                 return counts
             keep_json(place, counts)
         return dict(counts)
@@ -216,6 +218,8 @@ def _listed(path: Path, archive: DataFile, stated_size: int | None) -> list[Data
     sizes = read_json(place)
     try:
         if sizes is None:
+            from modak_ansible.target.datasets.archive import limit_of, members_of  # noqa: PLC0415 - slow to import
+
             members = members_of(path, limit_of(archive.size or 0, stated_size))
             sizes = {member.name: member.size for member in members}
             keep_json(place, sizes)

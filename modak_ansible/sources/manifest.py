@@ -18,8 +18,8 @@ from modak_ansible.sources.base import SourceProblem
 from modak_ansible.store.cache import cache_folder, keep_json
 from modak_ansible.target.core.files import expanded, read_json, sha256_of
 from modak_ansible.target.core.seal import stamp_of
-from modak_ansible.target.datasets.archive import name_problem
 from modak_ansible.target.datasets.listed import origin_of
+from modak_ansible.target.datasets.names import name_problem
 
 LISTED = 16  # files that a plan lists; of more it has their digest
 _MAGIC = re.compile(r"[*?\[]")

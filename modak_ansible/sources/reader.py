@@ -10,10 +10,9 @@ from modak_ansible.catalogue import load_catalogue
 from modak_ansible.model.dataset import Dataset, DataSource
 from modak_ansible.sources.address import source_of_addresses
 from modak_ansible.sources.base import SourceProblem, SourceSpec, kind_of, read_source
+from modak_ansible.sources.counting.formats import format_of
 from modak_ansible.sources.on_target import OnTarget
-from modak_ansible.sources.samples import format_of
-from modak_ansible.target.datasets.archive import name_problem
-from modak_ansible.target.datasets.shards import ENDING, key_of
+from modak_ansible.target.datasets.names import SHARD_ENDING, key_of, name_problem
 
 # Takes a field, the number of an element in it or None, and what is wrong there.
 Refuse = Callable[[str, "int | None", SourceProblem], None]
@@ -117,7 +116,7 @@ def _why_no_shards(source: DataSource, form: str, names: list[str]) -> SourcePro
         return SourceProblem("shards are only for scripts that read the format webdataset", hint, "pack")
     if source.kind == OnTarget.kinds[0]:
         return SourceProblem("the data is already on the target and is read in place", "leave pack out", "pack")
-    if names and all(name.endswith(ENDING) for name in names):
+    if names and all(name.endswith(SHARD_ENDING) for name in names):
         return SourceProblem("its files are shards already", "leave pack out", "pack")
     if nameless := next((name for name in names if not key_of(name)), ""):
         reason = f"{nameless} has no extension, and readers of the format webdataset skip such files"

@@ -20,6 +20,11 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or expanded("~/.cache")) / "modak"
 
 
+def packages_folder() -> Path:
+    """Where TOSCA's archives are unpacked."""
+    return cache_folder() / "packages"
+
+
 def keep_json(path: Path, value: Mapping[str, object]) -> None:
     """Keeps what was found out below the folder, as far as anything can be kept there."""
     with suppress(OSError):

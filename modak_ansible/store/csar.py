@@ -16,9 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from modak_ansible.errors import INVALID_BLUEPRINT, Location, ModakError
-from modak_ansible.store.cache import cache_folder
+from modak_ansible.store.cache import packages_folder
 
-SUFFIXES = (".csar", ".zip")
 _META = "TOSCA-Metadata/TOSCA.meta"
 _USUAL = "service.yaml"
 # What no name holds: what moves a cursor, and what stands for bytes that are no UTF-8.
@@ -27,7 +26,6 @@ _NO_TEXT = re.compile("[\x00-\x1f\ud800-\udfff]")
 _DATE = (1980, 1, 1, 0, 0, 0)
 _MAX_BYTES = 2 * 10**9
 _MAX_FILES = 50_000
-_UNPACKED: dict[str, str] = {}  # the archives of this process's folders
 # What zipfile raises at a damaged archive, besides an OSError without a number.
 _UNREADABLE = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, RuntimeError, UnicodeDecodeError,
@@ -59,11 +57,6 @@ def archive(entry: str, files: Mapping[str, tuple[bytes, bool]], creator: str) -
     return buffer.getvalue()
 
 
-def packages_folder() -> Path:
-    """Where archives are unpacked: a cache that may be removed at any time."""
-    return cache_folder() / "packages"
-
-
 def unpack(path: Path) -> Path:
     """The service template of an archive, unpacked in a folder that its content names.
 
@@ -79,7 +72,6 @@ def unpack(path: Path) -> Path:
             entry = _entry(package, members, place)
             file.seek(0)
             folder = packages_folder() / hashlib.file_digest(file, "sha256").hexdigest()[:32]
-            _UNPACKED[str(folder)] = str(path)
             if not _is_there(folder, members):
                 _extract(package, members, folder)
             return folder / entry
@@ -87,13 +79,6 @@ def unpack(path: Path) -> Path:
         if isinstance(error, OSError) and error.errno:  # the system's, and no word of bzip2's on damaged data
             raise
         raise InvalidPackage(f"this is not a readable archive: {error}", location=place) from error
-
-
-def as_given(text: str) -> str:
-    """A text in which an unpacked archive stands as it was given, and not its folder in the cache."""
-    for folder, path in _UNPACKED.items():
-        text = text.replace(folder, path)
-    return text
 
 
 def is_member_name(name: str) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from modak_ansible.errors import UsageError, nearest
-from modak_ansible.store.csar import SUFFIXES, packages_folder, unpack
+from modak_ansible.store.cache import packages_folder
 from modak_ansible.store.testbeds import usual
 from modak_ansible.target.core.files import exists, expanded, is_file, is_folder
 
@@ -21,6 +21,7 @@ RECORDS = "records"  # the folder in it of what was measured
 MODEL = "model.json"  # the model in it that was fitted to that
 # Our modules and roles, as Ansible calls them together.
 COLLECTION = "modak.hpc"
+SUFFIXES = (".csar", ".zip")  # of TOSCA's archives
 # What a blueprint, a request, a package or a script alone may end with.
 SERVICE_FILES = (".yaml", ".yml", ".json", ".py", *SUFFIXES)
 _MARKS = (STATE_FOLDER, ".git", "ansible.cfg")
@@ -118,6 +119,24 @@ def read_origin(plan_file: Path) -> dict[str, Path]:
     return {name: moved_with(folder, state, Path(origin[name])) for name in ("blueprint", "state", "testbed")}
 
 
+_UNPACKED: dict[str, str] = {}  # the archives of this process's folders
+
+
+def _unpacked(path: Path) -> Path:
+    from modak_ansible.store.csar import unpack  # noqa: PLC0415 - few blueprints come in an archive
+
+    service = unpack(path)
+    _UNPACKED[str(packages_folder() / service.relative_to(packages_folder()).parts[0])] = str(path)
+    return service
+
+
+def as_given(text: str) -> str:
+    """A text in which an unpacked archive stands as it was given, and not its folder in the cache."""
+    for folder, path in _UNPACKED.items():
+        text = text.replace(folder, path)
+    return text
+
+
 def find_blueprint(text: str) -> Path:
     """The service template that a user means: a file, a folder or an archive that holds one, or the name of one that
     ships.
@@ -129,7 +148,7 @@ def find_blueprint(text: str) -> Path:
     check_name(text)
     path = expanded(text)
     if path.suffix in SUFFIXES and is_file(path):
-        return unpack(path)
+        return _unpacked(path)
     if exists(path):
         return path / "service.yaml" if is_folder(path) else path
     shipped_one = shipped("tosca") / "blueprints" / text / "service.yaml"

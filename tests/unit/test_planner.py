@@ -15,7 +15,7 @@ from modak_ansible.model.plan import digest_of
 from modak_ansible.planning.plan import make_plan
 from modak_ansible.planning.service import plan_blueprint, planned_from_file, request_of
 from modak_ansible.reading.blueprint.reader import Inputs
-from modak_ansible.sources.samples import samples_in
+from modak_ansible.sources.counting.samples import samples_in
 
 
 def plan(blueprint, **inputs):

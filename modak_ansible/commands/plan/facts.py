@@ -11,8 +11,8 @@ from modak_ansible.model.plan import Candidate, Choice, Layer, Plan, PlannedData
 from modak_ansible.model.quantities import counted, format_seconds, format_size, format_walltime
 from modak_ansible.model.target import Cloud, costs_until
 from modak_ansible.performance.doubts import STRANGER
+from modak_ansible.sources.counting.formats import lacking
 from modak_ansible.sources.local import Local
-from modak_ansible.sources.samples import lacking
 
 NUMERICS = {"same": "exact", "reassociation": "reassociation", "any": "changes results"}
 

@@ -9,8 +9,7 @@ import typer
 
 from modak_ansible.commands.options import NOTHING_ASKED, Blueprint, Json, PlanOptions, Words, print_json, takes
 from modak_ansible.errors import UsageError
-from modak_ansible.store.csar import SUFFIXES
-from modak_ansible.store.project import find_blueprint
+from modak_ansible.store.project import SUFFIXES, find_blueprint
 from modak_ansible.target.core.files import write_whole
 
 EXAMPLES = "Example: modak package mine -i site.yaml -o mine.csar, and elsewhere: modak deploy mine.csar"

@@ -19,21 +19,18 @@ import zlib
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, Callable, Iterator, NamedTuple, Sequence, cast
+from typing import IO, Any, Callable, Iterator, NamedTuple, cast
 
 from ...errors import ModakError
 from ..core.files import link_or_copy
+from .names import check_case, is_archive, name_problem
 
 MOST_FILES = 10**7
-LONGEST_NAME = 255  # bytes
 # What unpacks to more than this is taken for a bomb, unless the user says how large the data is.
 _FREE, _RATIO = 10**9, 200
 _BLOCK = 1 << 20
 _ENCRYPTED = 1  # among the flags of a zip's member
 _WINDOWS = 0  # what made it
-_TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst", ".tzst")
-_ARCHIVES = (*_TARS, ".zip")
-_PACKED = (".gz", ".bz2", ".xz", ".zst")
 _DAMAGE = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, ValueError, NotImplementedError)
 Open = Callable[[], IO[bytes]]
 
@@ -46,52 +43,9 @@ class Member(NamedTuple):
     leads_to: str = ""
 
 
-def is_archive(name: str) -> bool:
-    return name.lower().endswith(_ARCHIVES)
-
-
-def is_packed(name: str) -> bool:
-    """Whether a file is an archive, or compressed."""
-    return name.lower().endswith((*_ARCHIVES, *_PACKED))
-
-
 def limit_of(size: int, stated_size: int | None) -> int:
     """Bytes that an archive may unpack to: 200 times its own, and 1 GB; or what the user says that it holds."""
     return max(_FREE + _RATIO * size, stated_size or 0)
-
-
-def name_problem(name: str) -> str:
-    """What is wrong with the name of a file of a dataset, which manifests and messages hold; empty where nothing is."""
-    if name.isascii() and name.isprintable() and len(name) <= LONGEST_NAME:
-        return ""  # of most of very many
-    if any(0xDC80 <= ord(letter) <= 0xDCFF for letter in name):
-        return f"the name {name!a} is not in UTF-8"
-    if any(ord(letter) < 32 or ord(letter) == 127 for letter in name):
-        return f"the name {name!a} holds a line break or another control character"
-    if any(len(part.encode()) > LONGEST_NAME for part in name.split("/")):
-        return f"the name {name[:40]}... is longer than the {LONGEST_NAME} bytes that a file system holds"
-    return ""
-
-
-def check_case(folder: Path, names: Sequence[str], holder: str) -> None:
-    """Makes sure that a file system that takes ``a`` and ``A`` for one has not made one file of two.
-
-    Args:
-        names: relative to it, such that differ by nothing else, or one that seems to be there.
-
-    Raises:
-        ModakError: the folder has one of them under another name.
-    """
-    for name in names:
-        path = folder / name
-        if path.name not in os.listdir(path.parent):
-            raise ModakError(
-                (
-                    f"{holder} holds two files whose names differ only in case, one of them {path}: the file system "
-                    "there takes them for the same"
-                ),
-                hint="rename one of them, or give the target a workspace elsewhere",
-            )
 
 
 def members_of(path: Path, limit: int) -> list[Member]:

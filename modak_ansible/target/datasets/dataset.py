@@ -20,9 +20,10 @@ from ..core.plan import DataFile, DataSource, PlannedDataset
 from ..core.seal import stamp_of
 from ..core.site import read_site
 from ..core.workspace import MANIFEST, Workspace, manifest_of
-from .archive import check_case, is_archive, is_packed, limit_of, unpack
+from .archive import limit_of, unpack
 from .fetch import Note, fetch_all
 from .listed import Access, origin_of
+from .names import check_case, is_archive, is_packed
 from .shards import make_shards
 
 # What our own workloads read of MNIST and the like, among its files.

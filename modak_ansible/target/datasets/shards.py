@@ -14,22 +14,12 @@ from typing import Callable, Dict, List, Sequence
 
 from ...errors import ModakError
 from ..core.files import write_whole
+from .names import SHARD_ENDING, key_of
 
 # As wids knows it, too: which shards there are, with their samples and bytes.
 INDEX = "index.json"
-ENDING = ".tar"
 # About so many shards are made, for as many readers, of no fewer and no more bytes than these.
 _COUNT, _SMALLEST, _LARGEST = 64, 10**6, 10**9
-
-
-def key_of(name: str) -> str:
-    """The sample that a file belongs to: its path up to the first dot of its own name; empty where it is part of none.
-
-    Readers of webdataset's form pass over files without an ending, and over those whose names begin with a dot.
-    """
-    folder, slash, file_name = name.rpartition("/")
-    stem, dot, ending = file_name.partition(".")
-    return f"{folder}{slash}{stem}" if stem and dot and ending else ""
 
 
 def make_shards(folder: Path, names: Sequence[str], output: Path, note: Callable[[str], None] = lambda _: None) -> None:
@@ -64,7 +54,7 @@ def make_shards(folder: Path, names: Sequence[str], output: Path, note: Callable
     entries = []
     for number, keys in enumerate(shards):
         note(f"packing {len(samples)} samples, shard {number + 1} of {len(shards)}")
-        path = output / f"{number:06}{ENDING}"
+        path = output / f"{number:06}{SHARD_ENDING}"
         _write(folder, [name for key in keys for name in samples[key]], path)
         entries.append({"url": path.name, "nsamples": len(keys), "filesize": path.stat().st_size})
     index = {"__kind__": "wids-shard-index-v1", "wids_version": 1, "shardlist": entries}

@@ -52,7 +52,7 @@ def test_it_is_written_at_the_first_step_and_every_five_seconds(tmp_path, clock,
             looks.append(number)
             assert written(tmp_path)["step"] == number
     assert looks == [1, 21, 41, 61, 81, 101]
-    assert written(tmp_path) == {"schema": "modak.progress/1", "step": 101, "epoch": 1, "epochs": None, "loss": None}
+    assert written(tmp_path) == {"schema": "modak.progress/1", "step": 101, "epoch": None, "epochs": None, "loss": None}
     steps.tell()
     assert written(tmp_path)["step"] == 120
     assert sorted(path.name for path in tmp_path.iterdir()) == ["applied.json", "progress.json"]

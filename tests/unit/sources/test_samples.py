@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modak_ansible.sources import samples
+from modak_ansible.sources.counting import formats, samples
 from modak_ansible.sources.reader import DatasetDescription, read_dataset
 
 
@@ -68,11 +68,11 @@ def test_formats_are_known_and_counted(tmp_path):
         ("train-labels-idx1-ubyte.gz",): ("idx", 60),
     }
     for files, (form, count) in cases.items():
-        assert samples.format_of(files) == form
+        assert formats.format_of(files) == form
         assert samples.count(tmp_path, files, form) == count
-    assert samples.format_of(["a.h5"]) == "hdf5"
-    assert samples.format_of(["train.tfrecord-00000-of-00002", "train.tfrecord-00001-of-00002"]) == "tfrecord"
-    assert samples.format_of(["a.bin"]) == ""
+    assert formats.format_of(["a.h5"]) == "hdf5"
+    assert formats.format_of(["train.tfrecord-00000-of-00002", "train.tfrecord-00001-of-00002"]) == "tfrecord"
+    assert formats.format_of(["a.bin"]) == ""
 
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -90,7 +90,7 @@ RECORDED = Path(__file__).parent / "recorded"
     ],
 )
 def test_what_their_own_libraries_wrote_is_counted(name, form, count):
-    assert samples.format_of([name]) == form
+    assert formats.format_of([name]) == form
     assert samples.count(RECORDED, [name], form) == count
 
 
@@ -140,14 +140,14 @@ def test_parts_of_arrays_are_one_and_other_arrays_are_not(tmp_path):
 )
 def test_made_damage_stops_no_plan(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
-    form = samples.format_of([name])
+    form = formats.format_of([name])
     assert samples.count(tmp_path, [name], form) is None
 
 
 def test_training_samples_are_those_of_the_part_of_that_name():
     files = [f"{part}/cat/{number}.jpg" for part, count in (("train", 5), ("val", 2)) for number in range(count)]
-    assert samples.of_names(files, "image-folder") == 5
-    assert samples.of_names([*files[5:], "x/1.png"], "image-folder") == 1
+    assert formats.of_names(files, "image-folder") == 5
+    assert formats.of_names([*files[5:], "x/1.png"], "image-folder") == 1
 
 
 @pytest.mark.parametrize(

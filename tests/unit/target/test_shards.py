@@ -14,7 +14,8 @@ from modak_ansible.errors import ModakError
 from modak_ansible.target.core.workspace import Workspace
 from modak_ansible.target.datasets import shards
 from modak_ansible.target.datasets.dataset import DatasetStore
-from modak_ansible.target.datasets.shards import key_of, make_shards
+from modak_ansible.target.datasets.names import key_of
+from modak_ansible.target.datasets.shards import make_shards
 
 
 @pytest.mark.parametrize(

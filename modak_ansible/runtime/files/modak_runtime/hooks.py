@@ -80,14 +80,16 @@ def _share(torch, report, objects):
             if isinstance(model, torch.nn.Module)
             for parameter in model.parameters()
         )
-        here = processes.begin(torch, os.environ, gpu)
-        here.prepare(report, objects)
+        own_ranks = processes.begin(torch, os.environ, gpu)
+        own_ranks.prepare(report, objects)
         loaders = sum(isinstance(item, torch.utils.data.DataLoader) for item in objects)
         report.ranks["loaders"] = report.ranks.get("loaders", 0) + loaders
-        if not here.has_parts:
+        if not own_ranks.has_parts:
             return report
         for name in _WHOLE:
-            report.refused(name, "with %s, each process holds only part of the parameters" % here.strategy, "prepare")
+            report.refused(
+                name, "with %s, each process holds only part of the parameters" % own_ranks.strategy, "prepare"
+            )
         return Without(report, _WHOLE)
     except Exception as error:
         return ranks.Rank(os.environ).end(

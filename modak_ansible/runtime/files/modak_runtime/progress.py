@@ -46,23 +46,27 @@ class Progress:
 
 
 class Loops:
-    """Which epoch a training is in, by its loops over batches: an epoch is one in which it steps."""
+    """Which epoch a training is in, by its loops over batches: an epoch is one in which it steps.
+
+    A script that steps over slices of its tensors, without a loader, has no loops to count.
+    """
 
     def __init__(self):
         self._ended, self._before, self._batches = 0, 0, None  # epochs; steps before this loop; what the loop has
-        self._is_unsure = False
+        self._is_in_loop, self._is_unsure = False, False
 
     def begins(self, count, batches):
         """Takes that a loop begins, after so many steps."""
         steps = count - self._before
         if steps:
             # many loops with a few steps each are no epochs: such as batches that are drawn one at a time
-            self._is_unsure = self._is_unsure or steps * 10 < (self._batches or 20)
+            is_epoch = self._is_in_loop and steps * 10 >= (self._batches or 20)
+            self._is_unsure = self._is_unsure or not is_epoch
             self._ended += 1
-        self._before, self._batches = count, batches
+        self._before, self._batches, self._is_in_loop = count, batches, True
 
     def epoch(self, count):
         """The epoch, from 1, after so many steps; None where that is not sure."""
-        if self._is_unsure:
+        if self._is_unsure or not self._is_in_loop:
             return None
         return self._ended + (count > self._before) or None

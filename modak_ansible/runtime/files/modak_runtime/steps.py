@@ -88,8 +88,8 @@ class Steps:
         read = getattr(self.batches and self.batches(), "_num_yielded", 0)
         if read and steps > 2:
             passes, ahead = divmod(read, steps)
-            found = passes if ahead < 2 else 0
-            self._passes = found if self._passes in (None, found) else 0
+            passes_per_step = passes if ahead < 2 else 0
+            self._passes = passes_per_step if self._passes in (None, passes_per_step) else 0
 
     def tell(self):
         """Writes how far the training is; gives the seconds until that is to be done again."""

@@ -14,7 +14,7 @@ class Apart:
 
     Attributes:
         gradients: whose parameters go apart.
-        steps: so far.
+        steps: made so far.
         now: whether the next step is a rank's own.
         own_steps: since ranks were alike the last time.
 

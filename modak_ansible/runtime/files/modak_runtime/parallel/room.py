@@ -19,8 +19,8 @@ class Room:
     """What one rank does with what it frees.
 
     Args:
-        here: ranks on this node.
-        asked: bytes that the job has asked for each; None where it has not.
+        ranks_here: ranks on this node.
+        memory_limit: bytes that the job has asked for each; None where it has not.
     """
 
     def __init__(self, ranks_here, memory_limit):

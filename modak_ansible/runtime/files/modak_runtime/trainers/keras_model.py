@@ -93,17 +93,17 @@ class _Hooks:
     def _compile_options(self, model, arguments, options):
         """The options of compile as they are planned; what the script says itself stands."""
         signature = inspect.signature(self._compile)
-        given = dict(signature.bind_partial(model, *arguments, **options).arguments)
+        script_options = dict(signature.bind_partial(model, *arguments, **options).arguments)
         planned = dict(options)
-        for name, option, value in self._wanted(signature):
-            said = given.get(option)
-            if said not in (None, "auto") and said != value:
-                self._report.refused(name, "the script itself sets %s=%r" % (option, said), "keras")
-            elif option not in given or option in options:
+        for name, option, value in self._planned_options(signature):
+            script_value = script_options.get(option)
+            if script_value not in (None, "auto") and script_value != value:
+                self._report.refused(name, "the script itself sets %s=%r" % (option, script_value), "keras")
+            elif option not in script_options or option in options:
                 planned[option] = value
         return planned
 
-    def _wanted(self, signature):
+    def _planned_options(self, signature):
         """What compile is to be told: the choice, its option, and its value."""
         compiler = self._planned.get("compiler")
         if compiler is not None:
@@ -201,5 +201,5 @@ class _Hooks:
 
 def _at_once(model):
     """How many steps one call makes."""
-    found = getattr(model, "steps_per_execution", None) or getattr(model, "_steps_per_execution", None) or 1
-    return int(found.numpy()) if hasattr(found, "numpy") else int(found)
+    steps = getattr(model, "steps_per_execution", None) or getattr(model, "_steps_per_execution", None) or 1
+    return int(steps.numpy()) if hasattr(steps, "numpy") else int(steps)

@@ -1,4 +1,4 @@
-"""How many samples files of a known format give to train with, from their names and headers."""
+"""How many samples files of a known format give to train with, from their headers."""
 
 from __future__ import annotations
 
@@ -12,25 +12,13 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from fnmatch import fnmatch
 from math import prod
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import IO
 
-from modak_ansible.target.datasets.shards import key_of
+from modak_ansible.sources.counting.formats import ENDINGS, images, is_about, lacking, training_names
+from modak_ansible.target.datasets.names import key_of
 
-_IMAGES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp", ".gif")
-_TRAINING, _OTHERS = ("train", "training"), ("val", "valid", "validation", "test", "testing", "t10k", "eval")
-# By which names a format is told, the most telling first.
-_ENDINGS = {
-    "csv": (".csv", ".tsv"),
-    "parquet": (".parquet",),
-    "npy": (".npy", ".npz"),
-    "hdf5": (".h5", ".hdf5"),
-    "tfrecord": (".tfrecord", ".tfrecords"),
-    "webdataset": (".tar",),
-    "text": (".txt", ".text", ".md"),
-}
 _LONGEST_HEADER = 1 << 20  # bytes of what stands before an array
 _UNSIGNED_BYTES = 0x08  # what an IDX file of bytes begins with, before the number of its dimensions
 # What readers of damaged files end with; a count that is not known is no reason to stop.
@@ -39,23 +27,6 @@ _DAMAGE = (
     struct.error, zlib.error, tarfile.TarError, zipfile.BadZipFile,
 )  # fmt: skip
 _MOST_READ = 2 * 10**9  # bytes that are read to count lines or records
-
-
-def format_of(names: Sequence[str]) -> str:
-    """The format that most of the files have, by their names; empty where none is told."""
-    names = [name for name in names if not _is_about(name)] or names
-    names = [re.sub(r"-\d+-of-\d+$", "", name) for name in names]  # of a part
-    if names and all(fnmatch(name, "*-idx*-ubyte*") for name in names):
-        return "idx"
-    counts = {form: sum(name.lower().endswith(endings) for name in names) for form, endings in _ENDINGS.items()}
-    counts["image-folder"] = sum("/" in name and name.lower().endswith(_IMAGES) for name in names)
-    form = max(counts, key=lambda form: counts[form])
-    return form if counts[form] * 2 > len(names) else ""
-
-
-def _is_about(name: str) -> bool:
-    """Whether a file tells of the data and is none of it."""
-    return PurePosixPath(name.lower()).name.startswith((".", "readme", "license"))
 
 
 def count(root: Path, names: Sequence[str], form: str) -> int | None:
@@ -73,9 +44,8 @@ def count(root: Path, names: Sequence[str], form: str) -> int | None:
     counting = _COUNTING.get(form)
     if counting is None:
         return None
-    training_names = _of_training(names)
     try:
-        number = counting(root, training_names)
+        number = counting(root, training_names(names))
     except _DAMAGE:
         return None
     return number if number and number > 0 else None
@@ -84,36 +54,13 @@ def count(root: Path, names: Sequence[str], form: str) -> int | None:
 def damaged(root: Path, names: Sequence[str], form: str) -> str:
     """The first file that is not what the format says, for which reason :func:`count` knows nothing; empty for none."""
     counting = _COUNTING.get(form)
-    for name in _of_training(names) if counting else ():
+    for name in training_names(names) if counting else ():
         try:
-            if counting and name.lower().endswith(_ENDINGS.get(form, ())):
+            if counting and name.lower().endswith(ENDINGS.get(form, ())):
                 counting(root, [name])
         except _DAMAGE:
             return name
     return ""
-
-
-def lacking(form: str) -> str:
-    """The library that counts the samples of a format, where it is not installed; empty where none is lacking."""
-    return "h5py" if form == "hdf5" and importlib.util.find_spec("h5py") is None else ""
-
-
-def of_names(names: Sequence[str], form: str) -> int | None:
-    """The samples that files give whose names alone are known: an image is one."""
-    return _images(Path(), _of_training(names)) or None if form == "image-folder" else None
-
-
-def _of_training(names: Sequence[str]) -> list[str]:
-    def part(name: str) -> str:
-        return next((word for word in _words(name) if word in (*_TRAINING, *_OTHERS)), "")
-
-    training = [name for name in names if part(name) in _TRAINING]
-    return training or [name for name in names if not part(name)] or list(names)
-
-
-def _words(name: str) -> list[str]:
-    path = PurePosixPath(name.lower())
-    return [*path.parts[:-1], path.name.split(".")[0].split("-")[0].split("_")[0]]
 
 
 def samples_in(folder: Path, names: Sequence[str]) -> int | None:
@@ -140,12 +87,8 @@ def _length_of(path: Path) -> int | None:
     return length if magic >> 8 == _UNSIGNED_BYTES and length else None
 
 
-def _images(root: Path, names: Sequence[str]) -> int:  # noqa: ARG001
-    return sum(name.lower().endswith(_IMAGES) for name in names)
-
-
 def _rows_of_csv(root: Path, names: Sequence[str]) -> int | None:
-    tables = [root / name for name in names if name.lower().endswith(_ENDINGS["csv"])]
+    tables = [root / name for name in names if name.lower().endswith(ENDINGS["csv"])]
     if sum(table.stat().st_size for table in tables) > _MOST_READ:
         return None
     return sum(_lines(table) - 1 for table in tables)
@@ -202,7 +145,7 @@ def _rows_of_hdf5(root: Path, names: Sequence[str]) -> int | None:
     h5py = importlib.import_module("h5py")
     total = 0
     for name in names:
-        if not name.lower().endswith(_ENDINGS["hdf5"]):
+        if not name.lower().endswith(ENDINGS["hdf5"]):
             continue
         with h5py.File(root / name, "r") as file:
             shapes: list[tuple[int, ...]] = []
@@ -215,7 +158,7 @@ def _records(root: Path, names: Sequence[str]) -> int | None:
     """Of tfrecord files: each record is its length in 8 bytes, 4 of a checksum, the data, and 4 more."""
     records = 0
     for name in names:
-        if _is_about(name):
+        if is_about(name):
             continue
         path = root / name
         place, size = 0, path.stat().st_size
@@ -326,7 +269,7 @@ class _Compact:
 
 
 _COUNTING: dict[str, Callable[[Path, Sequence[str]], int | None]] = {
-    "image-folder": _images,
+    "image-folder": lambda _, names: images(names),
     "csv": _rows_of_csv,
     "npy": _rows_of_npy,
     "hdf5": _rows_of_hdf5,

@@ -1,0 +1,1 @@
+"""How many samples a dataset has to train with: by the names of its files, or by what they hold."""
