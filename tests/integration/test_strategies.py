@@ -9,7 +9,7 @@ import pytest
 from cluster import thorough
 from test_ranks import HERE, run
 
-MODELS, LAYERED = HERE / "models.py", HERE / "layered.py"
+MODELS, LAYERED, LESS_USUAL = HERE / "models.py", HERE / "layered.py", HERE / "less_usual.py"
 
 
 def outputs(python: str, script: Path, *arguments: str, world: int = 2, **more: str) -> list[dict]:
@@ -49,6 +49,18 @@ def test_stages_of_many_kinds_learn_what_one_process_learns(pytorch_python, worl
     alone = outputs(pytorch_python, LAYERED, *cases, world=1, STILL="1")[0]
     for together in outputs(pytorch_python, LAYERED, *cases, world=world, STILL="1", MODAK_STRATEGY="pipeline"):
         assert len(together) == len(alone) == 5 * len(cases)
+        for case, expected in alone.items():
+            assert together[case] == pytest.approx(expected, rel=1e-3, abs=2e-5), case
+
+
+@pytest.mark.parametrize(
+    ("strategy", "cases"),
+    [("fsdp", ("assigned", "in_memory")), ("tensor", ("assigned", "in_memory")),
+     *thorough(*((strategy, ("in_memory", "packed", "named_by_rank")) for strategy in ("fsdp", "tensor", "pipeline")))],
+)  # fmt: skip
+def test_loops_of_less_usual_kinds_learn_what_one_process_learns(pytorch_python, strategy, cases):
+    alone = outputs(pytorch_python, LESS_USUAL, *cases, world=1)[0]
+    for together in outputs(pytorch_python, LESS_USUAL, *cases, MODAK_STRATEGY=strategy):
         for case, expected in alone.items():
             assert together[case] == pytest.approx(expected, rel=1e-3, abs=2e-5), case
 

@@ -63,13 +63,22 @@ def added_up():
     return numbers(*model.parameters())
 
 
-def pieces(data, at_first=2):
+def joined(first, other):
+    """Batches of two loaders as one batch."""
+    model, optimizer, first, other = begun([first, other])
+    for _ in range(2):
+        for (x, y), (others, theirs) in zip(first, other):  # noqa: B905 - as above
+            learn(model, optimizer, torch.cat([x, others]), torch.cat((y, theirs)))
+    return numbers(*model.parameters())
+
+
+def pieces(data, at_first=2, steps=2):
     """Passes of two samples each, which count as their part of the batch does; perhaps of more in the first steps."""
     model, optimizer, data = begun([data])
     for _ in range(2):
         for number, (x, y) in enumerate(data):
             optimizer.zero_grad()
-            size = at_first if number < 2 else 2
+            size = at_first if number < steps else 2
             for some, theirs in zip(x.split(size), y.split(size), strict=True):
                 (functional.cross_entropy(model(some), theirs) * len(some) / len(x)).backward()
             optimizer.step()
@@ -450,6 +459,7 @@ CASES = {
     "ahead_by_workers": lambda: ahead(loader(num_workers=1)) if torch.initial_seed() == 0 else [],
     "zipped": lambda: zipped(loader(), loader(many=33, batch=8)),
     "zipped_with_an_odd_one": lambda: zipped(loader(), loader(many=33, batch=7)),
+    "joined": lambda: joined(loader(many=44, batch=12), loader(many=28, batch=8)),
     "added_up": added_up,
     "pieces": lambda: pieces(loader(many=35)),
     "replayed": replayed,
@@ -477,6 +487,8 @@ ASKED_FOR = {
     "by_quasi_newton": by_quasi_newton,
     "odd_pieces": lambda: pieces(loader(many=35, batch=9)),
     "odd_pieces_later": lambda: pieces(loader(many=54, batch=9), at_first=5),
+    "odd_pieces_at_last": lambda: pieces(loader(many=54, batch=9), at_first=5, steps=5),
+    "joined_unlike": lambda: joined(loader(many=40), loader(many=31, batch=8)),
 }
 
 

@@ -292,6 +292,7 @@ class _Next:
             return self._next()
         except StopIteration:
             if turn.shares:
+                consistency.end_loop(ranks, turn)
                 ranks.meet()
                 self._look_back()
                 if ranks.turn is turn:  # and no other loop goes on beside it
@@ -347,7 +348,9 @@ class _Next:
         own, total = int(part[0]), int(part[1])
         part, part_count = (own, total), self._parts_alike(total)
         turn.rows = total // part_count if part_count else max(1, own)
+        ranks.cuts.append((turn.rows, part_count or ranks.samples.size))
         if part_count:
+            consistency.follow_joins(ranks)
             try:
                 batch, part = cut(ranks.samples.number % part_count, part_count), ranks.part
             except Exception:  # of any kind: samples that only its own processes can read

@@ -5,6 +5,7 @@ Behind the first step of each loop that trains, ranks compare what they have lea
 
 import functools
 import sys
+import threading
 import weakref
 import zlib
 
@@ -37,6 +38,41 @@ def compare_now(ranks):
             "ranks compute different layers of a model, or %s: ddp can train it, not %s; or they make %s: %s"
             % (difference, ranks.strategy, _PASSES, _CURE)
         )
+
+
+def end_loop(ranks, turn):
+    """Ends ranks one of which makes another pass of the last step of a loop."""
+    if ranks.has_parts or turn.arrivals == ranks.arrivals or threading.current_thread() is not threading.main_thread():
+        return
+    for gradients in ranks.present()[1]:
+        gradients.end_loop()
+
+
+def follow_joins(ranks):
+    """Ends a rank that joins batches which were not cut alike: the samples of one would count more than the others'."""
+    torch = ranks.torch
+    if hasattr(torch.cat, "__wrapped__"):
+        return
+    is_compiling = getattr(torch.compiler, "is_compiling", bool)
+
+    def joining(original):
+        @functools.wraps(original)
+        def cat(tensors, *arguments, **options):
+            if is_compiling():
+                return original(tensors, *arguments, **options)
+            cuts = [{parts for rows, parts in ranks.cuts if rows == len(tensor)} for tensor in tensors if tensor.dim()]
+            if len(cuts) > 1 and all(cuts) and len(set().union(*cuts)) > 1 and ranks.has_part():
+                ranks.rank.end(
+                    "the script joins batches that the number of ranks does not divide, of %s samples here, which "
+                    "would not count alike: let it divide all of them (drop_last=True leaves out a last one), or let "
+                    "one loader read both" % " and ".join(str(len(tensor)) for tensor in tensors)
+                )
+            return original(tensors, *arguments, **options)
+
+        return cat
+
+    for name in ("cat", "concat", "concatenate"):
+        setattr(torch, name, joining(getattr(torch, name)))
 
 
 def end_unlike_passes(ranks):

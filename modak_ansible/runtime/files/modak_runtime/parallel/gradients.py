@@ -116,12 +116,22 @@ class Gradients:
                 self._fill(bucket)
                 self._send(bucket, self._plain)
                 self._ranks.guarded(next, bucket.sent, None)
-            self._ranks.compare_steps(bucket.flags[-1], bucket.odd)
+            self._ranks.compare_steps(bucket.flags[-1], bucket.turn)
             bucket.empty(self._ranks.drops and not self.passes)
 
     def _fill(self, bucket):
         bucket.fill(self._share())
-        bucket.flags[-1] = bucket.odd = self._ranks.steps % 2
+        bucket.flags[-1] = bucket.turn = 1 - 2 * (self._ranks.steps % 2)
+
+    def end_loop(self):
+        """Ends ranks one of which makes another pass of a loop's last step: it would be summed with what follows."""
+        if not self._launched or self._apart or self.passes or self.way.state() is not None:
+            return
+        bucket, self._launched = self._buckets[0], 0
+        bucket.whole.zero_()
+        self._send(bucket, self._way(bucket))
+        self._ranks.guarded(next, bucket.sent, None)
+        self._ranks.compare_steps(bucket.flags[-1], 0)
 
     # --- steps that ranks make apart from each other
 
@@ -151,13 +161,13 @@ class Bucket:
 
     Attributes:
         number: of this bucket; whole: all that is sent; views: the part of each parameter in it; flags: what follows.
-        sent: what is left to be done until it holds the sum; odd: whether the number of steps before it is.
+        sent: what is left to be done until it holds the sum; turn: 1 before an even number of steps, else -1.
     """
 
     def __init__(self, torch, members):
         self._torch, self.members = torch, members
         self.number, self.awaited, self.is_stale, self.sent, self._is_kept = 0, 0, False, None, False
-        self.odd = 0
+        self.turn = 0
         local_parts = [local_of(parameter) for parameter in members]
         size = sum(part.numel() for part in local_parts)
         self.whole = torch.zeros(size + len(members) + 2, dtype=members[0].dtype, device=members[0].device)

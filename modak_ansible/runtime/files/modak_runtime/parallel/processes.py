@@ -5,6 +5,7 @@ make it: each rank's gradient counts as its part of the samples does.
 """
 
 import atexit
+import collections
 import contextlib
 import hashlib
 import random
@@ -23,6 +24,7 @@ from modak_runtime.steps import length_of
 
 _RANKS = []  # of this process, once it is one of several
 _SETTLES = 0.2  # seconds
+_CUTS = 16  # batches
 _COUNTED = 256  # ranks: as many as a sum in bf16 counts
 _SHARES_OUT = {"fsdp": sharded.share_out, "tensor": split.share_out, "pipeline": stages.share_out}
 
@@ -62,6 +64,7 @@ class Ranks:
         turn: the loop that trains whose batch ranks were given last; None before the first.
         looks: one that does not train whose batch they were given since, and that goes on; None where there is none.
         drops: whether a collate_fn of the script's own makes batches, of which it may leave samples out.
+        cuts: of the last batches the rows that this rank was given, and into how many parts each was cut.
         arrivals: gradients that backward passes have left in parameters, or that torch.autograd.grad gave of them.
         passes: backward passes that have left some; steps: of optimizers with parameters whose gradients ranks sum.
         has_parts: whether it keeps a part of each parameter only.
@@ -83,6 +86,7 @@ class Ranks:
         self.has_looked, self._printed, self._training_start = False, set(), (0, 0, 0)
         self.is_compared = False  # whether ranks have once made the same step
         self.pipe = None  # of ranks with stages
+        self.cuts = collections.deque(maxlen=_CUTS)
         self.apart, self._loaded_sums = [], []  # the latter of a checkpoint, for gradients that are not there yet
         self.pace = Pace()
         self._is_common = self._is_apart = False  # in what is drawn: for a while, and in loops whose batches are shared
@@ -131,15 +135,16 @@ class Ranks:
         self.guarded(self.distributed.all_reduce, total, group=self.samples.group)
         return total.item()
 
-    def compare_steps(self, odd_ones, odd):
+    def compare_steps(self, turns, turn):
         """Ends ranks one of which makes another pass of a step that is over in others.
 
         Args:
-            odd_ones: how many of the ranks that sum a gradient have made an odd number of steps.
-            odd: whether this one has.
+            turns: the sum of what the ranks sent: 1 and -1 by turns in each step, and 0 behind a loop.
+            turn: what this one sent.
         """
         rank_count = self.samples.size
-        if rank_count <= _COUNTED and not odd_ones.is_cuda and abs(odd_ones.item() - rank_count * odd) > 0.5:
+        is_known = not turn or (rank_count <= _COUNTED and not turns.is_cuda)
+        if is_known and abs(turns.item() - rank_count * turn) > 0.5:
             consistency.end_unlike_passes(self)
 
     def mean(self, value, weight):

@@ -75,6 +75,11 @@ def share_out(torch, ranks, model, optimizers):
             _name_again(module)
             _register_methods(torch, module)
             _zero_parts(module)
+            for group in module._get_fsdp_state()._fsdp_param_groups:
+                for fsdp_param in group.fsdp_params:
+                    fsdp_param.sharded_param._modak_replaced = fsdp_param.reset_sharded_param
+    # FSDP leaves what no unit has whole behind a call, for a backward pass: of one that has none a script changes parts
+    model.register_forward_hook(lambda *_: None if torch.is_grad_enabled() else model.reshard())
     whole.load_whole(torch, model)
     return ignored
 

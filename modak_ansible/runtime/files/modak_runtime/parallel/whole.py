@@ -63,6 +63,13 @@ def read_whole(torch):
     copy = torch.Tensor.copy_
     kind.copy_ = lambda self, other, *arguments: copy(self, part_of(torch, other, self), *arguments)
 
+    def set_data(self, value):  # by itself PyTorch leaves a rank what it has
+        self._local_tensor = local_of(part_of(torch, value, self)).detach()
+        if hasattr(self, "_modak_replaced"):
+            self._modak_replaced()
+
+    kind.data = property(torch.Tensor.data.__get__, set_data)
+
 
 def load_whole(torch, stateful):
     """Lets load_state_dict of a model or of an optimizer take whole tensors, too."""
@@ -160,10 +167,10 @@ def _check_models(ranks, leaves):
 
 
 def _save_together(ranks, write, tree, leaves, file, path):
-    """Has the first rank write what has parts in it; the others take part, and wait for the end.
+    """Has the first rank write what has parts in it, or each its own file; all take part, and wait for the end.
 
     Raises:
-        RuntimeError: the first rank could not write, in its words; all raise it.
+        RuntimeError: a rank could not write, in its words; all raise it.
     """
     torch = ranks.torch
     _await_all(torch, ranks)
@@ -176,7 +183,7 @@ def _save_together(ranks, write, tree, leaves, file, path):
         except Exception as error:  # of any kind, such as a full disk: the others are to know
             problems.append("%s: %s" % (type(error).__name__, error))
 
-    if ranks.number == 0:
+    if _have_own_files(ranks, path or file) or ranks.number == 0:
         target = attempt(_File, torch, write, tree, leaves, parts, file)
     for key, part in parts.items():
         with torch.no_grad():
@@ -186,9 +193,20 @@ def _save_together(ranks, write, tree, leaves, file, path):
         del whole
     if target:
         attempt(target.end, path)
-    problem = ranks.from_first("".join(problems))
-    if problem:
-        raise RuntimeError("rank 0 could not save: %s" % problem)
+    for number, problem in enumerate(ranks.gathered("".join(problems))):
+        if problem:
+            raise RuntimeError("rank %d could not save: %s" % (number, problem))
+
+
+def _have_own_files(ranks, file):
+    """Whether ranks save to different files, or to memory; all of them call it."""
+    try:
+        status = os.fstat(file.fileno())
+        place = status.st_dev, status.st_ino
+    except (AttributeError, OSError):  # a path, or nothing that the system knows
+        place = file if isinstance(file, str) else None
+    places = ranks.gathered(place)
+    return None in places or len(set(places)) > 1
 
 
 def _await_all(torch, ranks):
@@ -210,7 +228,7 @@ def _memory(part):
 
 
 class _File:
-    """The first rank's file: its tensors are filled in one after the other, or it is written in the end."""
+    """A file that a rank writes: its tensors are filled in one after the other, or it is written in the end."""
 
     def __init__(self, torch, write, tree, leaves, parts, path):
         self._torch, self._path, self._file, self._places = torch, path, None, {}
