@@ -45,10 +45,10 @@ void arrange_turned(const float* w, int64_t out, int64_t in, float* u) {
 
 // ---- rows of numbers, one for each pixel
 
-// Columns of a row to where they stand in panels, or in groups of one register each, of so many rows.
+// Columns of a row to where they stand in panels, or in groups, of so many rows.
 inline void put(const float* from, int64_t columns, bool panels, int64_t rows, int64_t row, float* u) {
   for (int64_t begin = 0, width; begin < columns; begin += width) {
-    width = panels ? panel_width(columns - begin) : kWidth;
+    width = panels ? panel_width(columns - begin) : std::min(kGroup, columns - begin);
     float* to = u + begin * rows + row * width;
     for (int64_t i = 0; i < width; i += kWidth) store(to + i, from ? load(from + begin + i) : Floats{});
   }
@@ -84,7 +84,7 @@ void multiply_by_panels(int64_t rows, int64_t count, int64_t columns, const floa
     const int64_t summands = std::min(part, count - k);
     for (int64_t begin = 0, width; begin < columns; begin += width) {
       width = panel_width(columns - begin);
-      multiply({rows, width, summands, x + k, count, 1, u + begin * count + k * width, 0, 0, y + begin, columns,
+      multiply({rows, width, summands, x + k, count, 1, u + begin * count + k * width, y + begin, columns,
                 add || k > 0});
     }
   }
@@ -205,13 +205,7 @@ void weight_gradient(const Shape& s, const float* x, const float* dy, float* dw)
           put(s.is_plain() ? x + (begin + i) * s.in : read_by(s, x, begin + i, tap), s.in, true, count, i, panels);
         }
         const float* from = is_panel ? x + begin * s.in : panels;
-        for (int64_t c = 0, width; c < s.in; c += width) {
-          width = panel_width(s.in - c);
-          for (int64_t k = 0; k < s.out; k += kWidth) {
-            multiply({kWidth, width, count, groups + k * count, 1, kWidth, from + c * count, 0, 0,
-                      sums + k * row_size + tap * s.in + c, row_size, block > first});
-          }
-        }
+        multiply_groups(s.out, s.in, count, groups, from, sums + tap * s.in, row_size, block > first);
       }
     }
     if (alone) return;

@@ -1,6 +1,7 @@
 // Products of small matrices, and transposing, in registers.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
@@ -8,10 +9,16 @@
 
 namespace modak {
 
+constexpr int kLine = 16;   // numbers in a line of the cache
+constexpr int kAhead = 16;  // a panel may be in the third cache, so its rows are fetched so many before they are read
+// Rows that are stored together: a multiple of six, the rows of a tile whose sums fill the registers.
+constexpr int64_t kGroup = 3 * kWidth;
+
 // c[Rows, Registers] (+)= sum over k of a[row, k] * b[k, :]; a's element is at a[row * a_row + k * a_column].
 template <int Rows, int Registers>
-inline void multiply_tile(int64_t count, const float* a, int64_t a_row, int64_t a_column, const float* b, int64_t b_row,
-                          float* c, int64_t c_row, bool add) {
+inline void multiply_tile(int64_t count, const float* a, int64_t a_row, int64_t a_column, const float* b, float* c,
+                          int64_t c_row, bool add) {
+  constexpr int64_t b_row = Registers * kWidth;
   Floats sums[Rows][Registers];
 #pragma GCC unroll 16
   for (int row = 0; row < Rows; ++row) {
@@ -19,6 +26,7 @@ inline void multiply_tile(int64_t count, const float* a, int64_t a_row, int64_t 
     for (int i = 0; i < Registers; ++i) sums[row][i] = Floats{};
   }
   for (int64_t k = 0; k < count; ++k) {
+    for (int i = 0; i < Registers * kWidth; i += kLine) __builtin_prefetch(b + (k + kAhead) * b_row + i);
     Floats right[Registers];
 #pragma GCC unroll 4
     for (int i = 0; i < Registers; ++i) right[i] = load(b + k * b_row + i * kWidth);
@@ -43,8 +51,7 @@ struct Product {
   int64_t rows, columns, count;
   const float* a;
   int64_t a_row, a_column;
-  const float* b;
-  int64_t b_row, b_column;  // b_row 0: panels of columns, each [count, its columns]
+  const float* b;  // panels of columns, each [count, its columns]
   float* c;
   int64_t c_row;
   bool add;
@@ -52,10 +59,8 @@ struct Product {
 
 template <int Rows, int Registers>
 inline int64_t multiply_rows(const Product& p, int64_t row, int64_t column) {
-  const float* b = p.b + column * p.b_column;
-  const int64_t b_row = p.b_row ? p.b_row : Registers * kWidth;
   for (; row + Rows <= p.rows; row += Rows) {
-    multiply_tile<Rows, Registers>(p.count, p.a + row * p.a_row, p.a_row, p.a_column, b, b_row,
+    multiply_tile<Rows, Registers>(p.count, p.a + row * p.a_row, p.a_row, p.a_column, p.b + column * p.count,
                                    p.c + row * p.c_row + column, p.c_row, p.add);
   }
   return row;
@@ -93,7 +98,7 @@ struct Panels {
 
   // Of a register of columns: where it stands in row 0, and how far rows are apart.
   std::pair<int64_t, int64_t> place(int64_t column) const {
-    int64_t begin = 0;
+    int64_t begin = column / (kPanel * kWidth) * (kPanel * kWidth);
     for (int64_t width; begin + (width = panel_width(columns - begin)) <= column;) begin += width;
     return {begin * rows + column - begin, panel_width(columns - begin)};
   }
@@ -110,6 +115,19 @@ inline void multiply(const Product& p) {
       multiply_panel<1>(p, column);
     }
     column += width;
+  }
+}
+
+// c[rows, columns] (+)= sum over k of a[k, row] * b[k, column]: a in groups of rows, each [count, its rows].
+inline void multiply_groups(int64_t rows, int64_t columns, int64_t count, const float* a, const float* b, float* c,
+                            int64_t c_row, bool add) {
+  for (int64_t column = 0, width; column < columns; column += width) {
+    width = panel_width(columns - column);
+    for (int64_t row = 0; row < rows; row += kGroup) {
+      const int64_t group = std::min(kGroup, rows - row);
+      multiply({group, width, count, a + row * count, 1, group, b + column * count, c + row * c_row + column, c_row,
+                add});
+    }
   }
 }
 

@@ -85,9 +85,13 @@ struct Tiles {
   }
 };
 
-// How many tiles are worked on at once: both sides of their products are to stay in the second cache.
+constexpr int64_t kFew = 64;
+
+// How many tiles are worked on at once: both sides of their products are to stay in the second cache. Few tiles are one
+// block, so that the transformed weights are read once.
 int64_t block_of(const Shape& s) {
   constexpr int64_t kCache = 512 * 1024 / sizeof(float);
+  if (Tiles(s).count < kFew) return kFew;
   return std::clamp<int64_t>(kCache / (kPoints * (s.in + s.out)) / 12 * 12, 12, 96);
 }
 
@@ -116,17 +120,20 @@ inline void read(const float* image, int64_t height, int64_t width, int64_t chan
   }
 }
 
-// Tiles [begin, end) of x to v[point][tile][channel].
-void read_input(const Shape& s, const Tiles& tiles, const float* x, int64_t begin, int64_t end, float* v, int64_t size) {
+// Tiles [begin, end) of x to v[point][tile][channel], or to v[point][panel of channels][tile][channel].
+void read_input(const Shape& s, const Tiles& tiles, const float* x, int64_t begin, int64_t end, bool in_panels, float* v,
+                int64_t size) {
+  const modak::Panels panels(end - begin, s.in);
   for (int64_t tile = begin; tile < end; ++tile) {
     const auto [image, row, column] = tiles.place(tile);
     const float* from = x + image * s.height * s.width * s.in;
-    float* to = v + (tile - begin) * s.in;
     for (int64_t c = 0; c < s.in; c += kWidth) {
+      const auto [start, width] = in_panels ? panels.place(c) : std::pair(c, s.in);
+      float* to = v + start + (tile - begin) * width;
       Floats pixels[kPoints], points[kPoints];
       read<kInner>(from, s.height, s.width, s.in, row - s.pad_h, column - s.pad_w, c, pixels);
       transform_both<kInner, kInner, transform_input>(pixels, points);
-      for (int point = 0; point < kPoints; ++point) store(to + point * size + c, points[point]);
+      for (int point = 0; point < kPoints; ++point) store(to + point * size, points[point]);
     }
   }
 }
@@ -226,10 +233,10 @@ void convolve_with(const Shape& s, Layout layout, const float* x, const float* u
       const float* from = task.read(layout, x, pixels, s.in, in);
       for (int64_t begin = task.begin; begin < task.end; begin += tasks.block) {
         const int64_t end = std::min(begin + tasks.block, task.end);
-        read_input(task.shape, tiles, from, begin, end, v, v_size);
+        read_input(task.shape, tiles, from, begin, end, false, v, v_size);
         for (int point = 0; point < kPoints; ++point) {
-          multiply({end - begin, s.out, s.in, v + point * v_size, s.in, 1, u + point * panels.size, 0, s.in,
-                    m + point * m_size, s.out, false});
+          multiply({end - begin, s.out, s.in, v + point * v_size, s.in, 1, u + point * panels.size, m + point * m_size,
+                    s.out, false});
         }
         write_output(task.shape, tiles, m, begin, end, m_size, bias, copies ? out : y);
       }
@@ -240,10 +247,11 @@ void convolve_with(const Shape& s, Layout layout, const float* x, const float* u
   });
 }
 
-// Tiles [begin, end) of the output's gradient to z[point][tile][channel], and their sums added to dbias.
+// Tiles [begin, end) of the output's gradient to z[point][group of channels][tile][channel]; adds their sums to dbias.
 void read_gradient(const Shape& s, const Tiles& tiles, const float* dy, int64_t begin, int64_t end, float* z,
                    int64_t size, float* dbias) {
   for (int64_t k = 0; k < s.out; k += kWidth) {
+    const int64_t first = k / kGroup * kGroup, width = std::min(kGroup, s.out - first);
     Floats all{};
     for (int64_t tile = begin; tile < end; ++tile) {
       const auto [image, row, column] = tiles.place(tile);
@@ -253,7 +261,7 @@ void read_gradient(const Shape& s, const Tiles& tiles, const float* dy, int64_t 
       for (int i = 0; i < kTile; ++i) sums[i] = (pixels[i] + pixels[i + 4]) + (pixels[i + 8] + pixels[i + 12]);
       all += (sums[0] + sums[1]) + (sums[2] + sums[3]);
       transform_both<kTile, kInner, transform_gradient>(pixels, points);
-      float* to = z + (tile - begin) * s.out + k;
+      float* to = z + first * (end - begin) + (tile - begin) * width + k - first;
       for (int point = 0; point < kPoints; ++point) store(to + point * size, points[point]);
     }
     store(dbias + k, load(dbias + k) + all);
@@ -277,8 +285,9 @@ void write_weights(const Shape& s, const float* u, int64_t u_size, float* dw) {
 }  // namespace
 
 bool suits(const Shape& s) {
-  // with few tiles the transformed weights are read for too little
-  return s.in % kWidth == 0 && s.out % kWidth == 0 && Tiles(s).count >= 64;
+  // with fewer tiles the weights are transformed for too little, and one block has no work for other threads
+  const int64_t fewest = at::get_num_threads() == 1 ? kFew / 2 : kFew;
+  return s.in % kWidth == 0 && s.out % kWidth == 0 && Tiles(s).count >= fewest;
 }
 
 bool suits_sums(const Shape& s) { return fits_each_thread(kPoints * s.in * s.out); }
@@ -324,11 +333,11 @@ void weight_gradient(const Shape& s, Layout layout, const float* x, const float*
       const float* from_dy = task.read(layout, dy, out_pixels, s.out, out);
       for (int64_t begin = task.begin; begin < task.end; begin += tasks.block, add = true) {
         const int64_t end = std::min(begin + tasks.block, task.end);
-        read_input(task.shape, tiles, from_x, begin, end, v, v_size);
+        read_input(task.shape, tiles, from_x, begin, end, true, v, v_size);
         read_gradient(task.shape, tiles, from_dy, begin, end, z, z_size, bias.data());
         for (int point = 0; point < kPoints; ++point) {
-          multiply({s.out, s.in, end - begin, z + point * z_size, 1, s.out, v + point * v_size, s.in, 1,
-                    own + point * u_size, s.in, add});
+          multiply_groups(s.out, s.in, end - begin, z + point * z_size, v + point * v_size, own + point * u_size, s.in,
+                          add);
         }
       }
     }
