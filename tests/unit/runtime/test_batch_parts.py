@@ -30,7 +30,7 @@ TORCH = SimpleNamespace(
             default_collate=list,
             distributed=SimpleNamespace(DistributedSampler=type("Own", (), {})),
         )
-    )
+    ),
 )
 
 
