@@ -112,6 +112,7 @@ def test_what_ranks_save_is_the_file_of_one_process(pytorch_python, tmp_path, sa
         ("odd", "tensor", "Net has no Linear or Embedding that 2 ranks can split"),
         ("few", "pipeline", "Linear has 1 layers with parameters, and 2 ranks need as many at least"),
         *thorough(
+            ("complex", "pipeline", "Turned has complex parameters: fsdp or ddp can train it"),
             ("samples", "tensor", "or were given other samples"),
             ("samples", "pipeline", "or were given other samples"),
             ("outside", "fsdp", "uses parameters outside of the call of the layer"),

@@ -23,7 +23,18 @@ class Net(nn.Module):
         return self.second(x) if how != "layers" or is_first else self.third(x)
 
 
-model = Net() if how != "few" else nn.Linear(WIDTH, WIDTH)
+class Turned(nn.Module):
+    """Has complex numbers before a layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.turn, self.last = nn.Parameter(torch.randn(WIDTH, WIDTH, dtype=torch.cfloat)), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        return self.last((x.to(torch.cfloat) @ self.turn).abs())
+
+
+model = Turned() if how == "complex" else Net() if how != "few" else nn.Linear(WIDTH, WIDTH)
 kind = torch.optim.LBFGS if how == "lbfgs" else torch.optim.SGD
 optimizer = kind(model.parameters(), lr=0.1)
 loader = torch.utils.data.DataLoader(torch.randn(40, WIDTH), batch_size=10)

@@ -20,13 +20,17 @@ sys.path.insert(0, str(FILES))
 from modak_runtime.parallel import batch_parts
 
 TORCH = SimpleNamespace(
+    cat=list,
+    concat=list,
+    concatenate=list,
+    compiler=SimpleNamespace(),
     utils=SimpleNamespace(
         data=SimpleNamespace(
             IterableDataset=type("Stream", (), {}),
             default_collate=list,
             distributed=SimpleNamespace(DistributedSampler=type("Own", (), {})),
         )
-    )
+    ),
 )
 
 
@@ -137,7 +141,7 @@ class Ranks:
         self.said, self.turn, self.looks, self.has_parts, self.torch = [], None, None, True, TORCH
         self._arrivals, self.passes = itertools.count(), 0
         self.rank, self.drops, self.is_alike = SimpleNamespace(say=self.said.append, end=pytest.fail), False, True
-        self.model = Model()
+        self.model, self.cuts = Model(), []
 
     def is_training(self):
         return self.trains

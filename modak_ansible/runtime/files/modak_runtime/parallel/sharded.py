@@ -25,6 +25,10 @@ _EXPLAINED = (
         "the line above copies a model of which each rank has a part with %s: copy it before prepare, and give both to "
         "prepare; or ddp can train it",
     ),
+    (
+        "from the 'SparseCPU' backend",
+        "%s needs dense gradients: leave out sparse=True of embeddings; or ddp can train it",
+    ),
 )
 # What computes with the weights of its layers without calling them.
 _WHOLE = ("MultiheadAttention", "TransformerEncoderLayer", "TransformerDecoderLayer")

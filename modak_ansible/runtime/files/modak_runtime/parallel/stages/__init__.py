@@ -43,6 +43,8 @@ def share_out(torch, ranks, model, optimizers):
         for parameter in stage:
             if whole.is_part(parameter):
                 ranks.rank.end("two models of prepare share parameters: ddp can train them, pipeline cannot")
+            if parameter.is_complex():
+                ranks.rank.end("%s has complex parameters: fsdp or ddp can train it" % type(model).__name__)
             replacements[parameter] = torch.nn.Parameter(
                 ranks.pipe.as_dtensor(parameter, number), requires_grad=parameter.requires_grad
             )
