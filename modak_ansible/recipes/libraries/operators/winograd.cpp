@@ -88,10 +88,10 @@ struct Tiles {
 constexpr int64_t kFew = 64;
 
 // How many tiles are worked on at once: both sides of their products are to stay in the second cache. Few tiles are one
-// block, so that the transformed weights are read once.
+// block of a single thread, so that the transformed weights are read once.
 int64_t block_of(const Shape& s) {
   constexpr int64_t kCache = 512 * 1024 / sizeof(float);
-  if (Tiles(s).count < kFew) return kFew;
+  if (at::get_num_threads() == 1 && Tiles(s).count < kFew) return kFew;
   return std::clamp<int64_t>(kCache / (kPoints * (s.in + s.out)) / 12 * 12, 12, 96);
 }
 
