@@ -115,12 +115,12 @@ def _as_json(row: Row) -> dict[str, object]:
         "score": trial.score if trial else None,
         "over_stock": row.over_stock,
         "over_plan": row.over_plan,
-        "told": row.told,
+        "told": row.outcome,
     }
 
 
 def _cells(row: Row) -> list[str]:
-    verdict = "best" if row.told == "trains" else row.told
+    verdict = "best" if row.outcome == "trains" else row.outcome
     if row.trial is None:
         return ["", "", "", "", "", "", row.title, verdict]
     median, low, high = (row.trial.seconds_of(name) for name in ("median", "p10", "p90"))

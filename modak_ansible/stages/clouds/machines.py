@@ -251,8 +251,10 @@ def have_machines(machines: Sequence[Machine], stages: Sequence[Stage]) -> Outco
         instances = [instance for instance in (machine.look_up() for machine in machines) if instance]
         if len(instances) == len(machines):
             return Outcome(False, _words(first, instances), {"there": True})
-        what = "a machine" if len(machines) == 1 else f"{len(machines) - len(instances)} of {len(machines)} hosts"
-        words = f"would make {what} at {first.provider.title}"
+        new_machines = (
+            "a machine" if len(machines) == 1 else f"{len(machines) - len(instances)} of {len(machines)} hosts"
+        )
+        words = f"would make {new_machines} at {first.provider.title}"
         return Outcome(True, words, {"there": first.store.note is not None})
     for stage in stages:
         stage.record.update(stage="target")

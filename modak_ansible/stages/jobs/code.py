@@ -36,9 +36,9 @@ def packed(stages: Sequence[Stage], folder: Path) -> list[Path]:
             archives[key] = folder / f"{key}.tar.gz"
             archives[key].write_bytes(code_archive(stage.plan, stage.blueprint_folder))
         plans.append({"deployment": stage.deployment, "archive": archives[key].name, "plan": stage.plan})
-    listed = folder / PLANS
-    listed.write_bytes(gzip.compress(json.dumps(plans).encode(), compresslevel=6, mtime=0))
-    return [listed, *archives.values()]
+    plans_file = folder / PLANS
+    plans_file.write_bytes(gzip.compress(json.dumps(plans).encode(), compresslevel=6, mtime=0))
+    return [plans_file, *archives.values()]
 
 
 def code_archive(plan: Plan, blueprint_folder: Path) -> bytes:

@@ -67,7 +67,7 @@ def _outside_of_jobs(environment: dict[str, str]) -> dict[str, str]:
 def find_program(*names: str) -> str | None:
     """The path of the first of some programs that is there."""
     path = full_environment()["PATH"]
-    return next((found for found in (shutil.which(name, path=path) for name in names) if found), None)
+    return next((program for program in (shutil.which(name, path=path) for name in names) if program), None)
 
 
 class TimedRun(Run):

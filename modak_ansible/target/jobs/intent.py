@@ -42,10 +42,10 @@ class Intents:
         return self._arrays[array][intent["task"] :][:1]
 
 
-def write_intent(state: Path, name: str, **more: Any) -> None:
+def write_intent(state: Path, name: str, **details: Any) -> None:
     """Notes that a job of a name is about to be submitted; of an array's with ``array``, ``task`` and ``tasks``."""
     state.mkdir(exist_ok=True)  # it went with an earlier attempt
-    write_json(state / _FILE, {"name": name, "time": time.time(), **more})
+    write_json(state / _FILE, {"name": name, "time": time.time(), **details})
 
 
 def withdraw_intent(state: Path) -> None:

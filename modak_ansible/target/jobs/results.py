@@ -59,21 +59,23 @@ class Asked(TypedDict):
     outputs: Mapping[str, List[str]]  # of deployments, by their names, as ``results_of`` takes them
 
 
-def left_by(asked: Asked) -> Mapping[str, Any]:
+def left_by(question: Asked) -> Mapping[str, Any]:
     """How the jobs of deployments are, and what they left: what ``queried`` gives and ``listed``, or ``answered``."""
-    about: query.Asked = {
-        "workspace": asked["workspace"],
-        "scheduler": asked["scheduler"],
-        "deployments": [*asked["outputs"]],
-        "job_ids": asked["job_ids"],
+    query_question: query.Asked = {
+        "workspace": question["workspace"],
+        "scheduler": question["scheduler"],
+        "deployments": [*question["outputs"]],
+        "job_ids": question["job_ids"],
         "inside": "",
     }
-    return answered(lambda: {"jobs": query.jobs_of(about), **listed(asked["workspace"], asked["outputs"])})
+    return answered(
+        lambda: {"jobs": query.jobs_of(query_question), **listed(question["workspace"], question["outputs"])}
+    )
 
 
-def listed_by(asked: Mapping[str, Any]) -> Mapping[str, Any]:
+def listed_by(question: Mapping[str, Any]) -> Mapping[str, Any]:
     """What ``listed`` gives of a ``workspace`` and ``outputs``, or ``answered``."""
-    return answered(lambda: listed(asked["workspace"], asked["outputs"]))
+    return answered(lambda: listed(question["workspace"], question["outputs"]))
 
 
 def listed(workspace: str, outputs: Mapping[str, List[str]]) -> Mapping[str, Any]:
@@ -83,10 +85,10 @@ def listed(workspace: str, outputs: Mapping[str, List[str]]) -> Mapping[str, Any
         outputs: by the deployments' names, as ``results_of`` takes them.
     """
     deployments = Workspace(workspace).deployments
-    found = {name: results_of(deployments / name, patterns) for name, patterns in outputs.items()}
-    for name, joules in joules_of(deployments, found).items():
-        found[name]["joules"] = joules
-    return {"changed": False, "folder": str(deployments), "listed": found}
+    results = {name: results_of(deployments / name, patterns) for name, patterns in outputs.items()}
+    for name, joules in joules_of(deployments, results).items():
+        results[name]["joules"] = joules
+    return {"changed": False, "folder": str(deployments), "listed": results}
 
 
 def results_of(deployment: Path, outputs: list[str]) -> Results:
@@ -98,19 +100,23 @@ def results_of(deployment: Path, outputs: list[str]) -> Results:
     Args:
         outputs: patterns below the folder of the user's code.
     """
-    written, metrics = _written(deployment), _metrics(deployment)
-    found = [deployment / name for name in (*WRITTEN, SCRIPT) if (deployment / name).is_file()]
-    found += [path for name in (RANKS, ATTEMPTS) for path in sorted(files_below(deployment / name)) if is_file(path)]
-    found += [*metrics, *(path for relative, path in written.items() if _fits_any(relative, outputs))]
-    names = {path.relative_to(deployment).as_posix(): path for path in found}
-    left = [relative for relative, path in written.items() if path not in metrics and not _fits_any(relative, outputs)]
+    written_files, metrics = _written(deployment), _metrics(deployment)
+    paths = [deployment / name for name in (*WRITTEN, SCRIPT) if (deployment / name).is_file()]
+    paths += [path for name in (RANKS, ATTEMPTS) for path in sorted(files_below(deployment / name)) if is_file(path)]
+    paths += [*metrics, *(path for relative, path in written_files.items() if _fits_any(relative, outputs))]
+    names = {path.relative_to(deployment).as_posix(): path for path in paths}
+    unfetched = [
+        relative for relative, path in written_files.items() if path not in metrics and not _fits_any(relative, outputs)
+    ]
     return {
         "folder": str(deployment),
         "files": [file for name, path in names.items() if is_text(name) for file in _file(name, path)],
-        "missing": [each for each in outputs if each != ALL and not any(_fits(name, each) for name in written)],
+        "missing": [
+            output for output in outputs if output != ALL and not any(_fits(name, output) for name in written_files)
+        ],
         # no JSON can tell names that are not UTF-8: escapes stand in their places
         "unnamed": [os.fsencode(name).decode("utf-8", "backslashreplace") for name in names if not is_text(name)],
-        "left": _left({relative: written[relative] for relative in filter(is_text, left)}),
+        "left": _left({relative: written_files[relative] for relative in filter(is_text, unfetched)}),
         "crowded": crowded(deployment / STATE / "cores"),
     }
 
@@ -123,11 +129,11 @@ def joules_of(deployments: Path, names: Iterable[str]) -> dict[str, float]:
         scheduler = plan.get("job", {}).get("scheduler", "")
         if scheduler in SCHEDULERS and noted_code(state) is not None and known_job(state):
             jobs.setdefault(scheduler, {})[name] = known_job(state)
-    found: dict[str, float] = {}
+    energies: dict[str, float] = {}
     for scheduler, ids in jobs.items():
         joules = SCHEDULERS[scheduler].joules(TimedRun(timeout=_PATIENCE), list(ids.values()))
-        found.update({name: joules[job_id] for name, job_id in ids.items() if job_id in joules})
-    return found
+        energies.update({name: joules[job_id] for name, job_id in ids.items() if job_id in joules})
+    return energies
 
 
 def _file(name: str, path: Path) -> list[ResultFile]:
@@ -161,15 +167,15 @@ def _written(deployment: Path) -> dict[str, Path]:
     """
     code = deployment / CODE
     top = code.resolve()
-    brought, since = _brought(deployment)
-    found = {}
+    sent, sent_at = _brought(deployment)
+    files = {}
     for path in sorted(files_below(code)):
         relative = path.relative_to(code).as_posix()
         if not is_file(path) or top not in path.resolve().parents or _COMPILED in path.parts:
             continue
-        if relative not in brought or (changed_at(path) or 0.0) > since:
-            found[relative] = path
-    return found
+        if relative not in sent or (changed_at(path) or 0.0) > sent_at:
+            files[relative] = path
+    return files
 
 
 def _brought(deployment: Path) -> tuple[set[str], float]:

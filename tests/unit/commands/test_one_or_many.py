@@ -14,7 +14,7 @@ from modak_ansible.deployment.playbook import PlaybookError, PlaybookRun
 from modak_ansible.errors import TargetUnreachable
 from modak_ansible.planning.service import plan_all
 from modak_ansible.reading.blueprint.reader import Inputs
-from modak_ansible.stages.jobs.direct import Kept
+from modak_ansible.stages.jobs.direct import RemoteFunction
 from modak_ansible.store.record import Record
 from modak_ansible.transport.ssh import Connection
 
@@ -68,7 +68,7 @@ def target(monkeypatch):
         def ask(_kept, parameters):
             return {"answer": json.dumps(answer(parameters, json.loads(parameters["deployments"])))}
 
-        monkeypatch.setattr(Kept, "ask", ask)
+        monkeypatch.setattr(RemoteFunction, "ask", ask)
         monkeypatch.setattr(Connection, "check", lambda _: None)
 
     return answering

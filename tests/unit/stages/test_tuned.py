@@ -77,7 +77,7 @@ def test_what_a_neighbour_slowed_is_not_compared(folder):
 def test_the_fastest_comes_first(folder):
     rows = rows_of(read_report(folder), PLAN)
     assert [row.name for row in rows] == ["c2", "c0", "c1"]
-    assert (rows[0].told, rows[0].over_stock) == ("trains", pytest.approx(3.0))
+    assert (rows[0].outcome, rows[0].over_stock) == ("trains", pytest.approx(3.0))
     assert rows[0].trial.rung == 2
 
 
