@@ -349,10 +349,10 @@ def by_ssh(host: str, words: Sequence[str], *, terminal: bool = False) -> list[s
 
     Words may follow that no shell changes, such as digits: the program gets them as its last ones.
     """
-    told = shlex.join(words)
-    if set("\n!").intersection(told):  # of which csh, as a login shell, lets no quoted word have any
-        told = f'exec sh -c \'eval "exec $(printf %b "$0") \\"\\$@\\""\' \'{told.translate(_FOR_PRINTF)}\''
-    return ["ssh", *["-t"] * terminal, "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", host, told]
+    command = shlex.join(words)
+    if set("\n!").intersection(command):  # of which csh, as a login shell, lets no quoted word have any
+        command = f'exec sh -c \'eval "exec $(printf %b "$0") \\"\\$@\\""\' \'{command.translate(_FOR_PRINTF)}\''
+    return ["ssh", *["-t"] * terminal, "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", host, command]
 
 
 class Run:

@@ -53,14 +53,14 @@ class Direct(Scheduler):
         if not job_ids:
             return {}
         # some may be gone, and cat then says so and shows the others
-        shown = run(["cat", *(f"/proc/{job_id.partition('.')[0]}/stat" for job_id in job_ids)])
-        began = dict(filter(None, map(_beginning, shown.out.splitlines())))
-        found = {}
+        result = run(["cat", *(f"/proc/{job_id.partition('.')[0]}/stat" for job_id in job_ids)])
+        began = dict(filter(None, map(_beginning, result.out.splitlines())))
+        records = {}
         for job_id in job_ids:
             pid, _, started = job_id.partition(".")
             if pid in began and started in ("", began[pid]):
-                found[job_id] = JobRecord(job_id, JobState.RUNNING)
-        return found
+                records[job_id] = JobRecord(job_id, JobState.RUNNING)
+        return records
 
     def cancel(self, run: Run, *job_ids: str) -> None:
         for job_id in self.statuses(run, job_ids):
@@ -82,12 +82,12 @@ class Direct(Scheduler):
     ) -> list[list[str]]:
         """This host's own, and behind it those of the others, where processes have the mark that this one gave them."""
         _, *program = words[: len(words) - len(self.marks(job.job_id))]
-        others = [host for host in job.nodes.split(",")[1:] if host]
-        there = [
+        other_hosts = [host for host in job.nodes.split(",")[1:] if host]
+        on_others = [
             by_ssh(host, ["python3", *program, host, f"MODAK_JOB={job.job_id} {host}"], terminal=terminal)
-            for host in others
+            for host in other_hosts
         ]
-        return [[*words], *there][first : first + nodes]
+        return [[*words], *on_others][first : first + nodes]
 
     def marks(self, job_id: str) -> tuple[str, ...]:
         return "", f"pid={job_id.partition('.')[0]}"

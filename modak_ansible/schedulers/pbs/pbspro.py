@@ -63,9 +63,9 @@ class PBSPro(Torque):
 
     def statuses(self, run: Run, job_ids: Sequence[str]) -> dict[str, JobRecord]:
         """As under Torque; of those that it does not show the history, which has everybody's, is asked one by one."""
-        found = super().statuses(run, job_ids)
-        ended = {job_id: self.status(run, job_id) for job_id in job_ids if job_id not in found}
-        return {**found, **{job_id: job for job_id, job in ended.items() if job}}
+        jobs = super().statuses(run, job_ids)
+        ended = {job_id: self.status(run, job_id) for job_id in job_ids if job_id not in jobs}
+        return {**jobs, **{job_id: job for job_id, job in ended.items() if job}}
 
     def full(self, run: Run, selection: list[str]) -> list[JobRecord]:
         names_jobs = any(word[:1].isdigit() for word in selection)
@@ -110,7 +110,7 @@ def read_json_jobs(text: str) -> list[JobRecord]:
 def read_text_jobs(text: str) -> list[JobRecord]:
     """The jobs in the output of ``qstat -f``."""
     blocks = [block for block in re.split(r"(?m)^(?=Job Id:\s)", text) if block.startswith("Job Id:")]
-    found = []
+    jobs = []
     for values in map(attributes, blocks):
         nested: dict[str, Any] = dict(values)
         for name, value in values.items():
@@ -118,8 +118,8 @@ def read_text_jobs(text: str) -> list[JobRecord]:
             if dot:
                 nested.setdefault(head, {})[tail] = value
         if "job_state" in nested:
-            found.append(_record(values["Job_Id"], nested))
-    return found
+            jobs.append(_record(values["Job_Id"], nested))
+    return jobs
 
 
 def _record(job_id: str, values: dict[str, Any]) -> JobRecord:
@@ -148,8 +148,8 @@ def _record(job_id: str, values: dict[str, Any]) -> JobRecord:
 
 
 def _part(values: dict[str, Any], name: str, part: str) -> str:
-    whole = values.get(name)
-    return str(whole.get(part, "")) if isinstance(whole, dict) else ""
+    fields = values.get(name)
+    return str(fields.get(part, "")) if isinstance(fields, dict) else ""
 
 
 def _folder(variables: Any) -> str:

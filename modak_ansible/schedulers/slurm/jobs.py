@@ -87,39 +87,39 @@ class Slurm(Scheduler):
         return [f"{array}_{number}" for number in range(count)]
 
     def find_array(self, run: Run, name: str, folder: str, count: int) -> list[str]:
-        found = self.find(run, name, folder)
-        array = found[0].partition("_")[0] if found else ""
+        job_ids = self.find(run, name, folder)
+        array = job_ids[0].partition("_")[0] if job_ids else ""
         return [f"{array}_{number}" for number in range(count)] if array else []
 
     def find(self, run: Run, name: str, folder: str) -> list[str]:
         records = _queued(run, f"--name={name}")
-        known = {record.job_id for record in records}
+        queued_ids = {record.job_id for record in records}
         # to a day ahead: the clock here may be behind that of the controller
         selection = [f"--name={name}", "--starttime=now-30days", "--endtime=now+1days"]
         # what began is known by its claim, too, where the accounting is away
         for record in self._accounted(run, selection)[0]:
-            if record.job_id not in known:
+            if record.job_id not in queued_ids:
                 records.append(record)
-        ours = [record.job_id for record in records if is_of(record, name, folder)]
-        return sorted(ours, key=lambda job_id: [int(number) for number in re.findall(r"\d+", job_id)])
+        job_ids = [record.job_id for record in records if is_of(record, name, folder)]
+        return sorted(job_ids, key=lambda job_id: [int(number) for number in re.findall(r"\d+", job_id)])
 
     def status(self, run: Run, job_id: str) -> JobRecord | None:
         result = _everywhere(run, [*_SQUEUE, "--states=all", f"--jobs={job_id}", _QUEUE_FORMAT])
         if result.code != 0 and not any(words in result.err for words in _UNKNOWN_JOB):
             raise SchedulerSilent(result.said_by("squeue"))
-        shown = _whole(map(queue_record, _lines(result.out))) if result.code == 0 else []
-        queued = next(iter(shown), None)
+        queue = _whole(map(queue_record, _lines(result.out))) if result.code == 0 else []
+        queued = next(iter(queue), None)
         if queued and not queued.state.is_final:
             return queued
         accounted, silence = self._accounted(run, [f"--jobs={job_id}"])
         if accounted:
-            record = next((each for each in reversed(accounted) if each.job_id == job_id), accounted[-1])
+            record = next((record for record in reversed(accounted) if record.job_id == job_id), accounted[-1])
             # the accounting runs a little behind the controller
             return queued if queued and not record.state.is_final else record
-        found = self._shown(run, job_id) or queued
-        if silence and not found:
+        remembered = self._shown(run, job_id) or queued
+        if silence and not remembered:
             raise AccountingSilent(silence)
-        return found
+        return remembered
 
     def statuses(self, run: Run, job_ids: Sequence[str]) -> dict[str, JobRecord]:
         if not job_ids:
@@ -127,15 +127,15 @@ class Slurm(Scheduler):
         queued = _by_id(_queued(run), job_ids)
         ended = [job_id for job_id in job_ids if job_id not in queued or queued[job_id].state.is_final]
         records, silence = self._ended(run, ended, queued)
-        found = {**queued, **records}
-        if silence and set(job_ids) - set(found):
-            raise AccountingSilent(silence, found)
-        return found
+        all_records = {**queued, **records}
+        if silence and set(job_ids) - set(all_records):
+            raise AccountingSilent(silence, all_records)
+        return all_records
 
     def placed(self, run: Run, jobs: Mapping[str, JobRecord]) -> dict[str, JobRecord]:
-        waiting = [each for each, record in jobs.items() if record.state is JobState.QUEUED]
+        waiting = [job_id for job_id, record in jobs.items() if record.state is JobState.QUEUED]
         places = _places(run(_QUEUE).out) if waiting else {}
-        return {**jobs, **{each: replace(jobs[each], **places.get(each, {})) for each in waiting}}
+        return {**jobs, **{job_id: replace(jobs[job_id], **places.get(job_id, {})) for job_id in waiting}}
 
     def _ended(self, run: Run, job_ids: list[str], queued: dict[str, JobRecord]) -> tuple[dict[str, JobRecord], str]:
         """How jobs have ended, by the accounting, or by the controller's memory; and why the accounting is silent."""
@@ -144,19 +144,21 @@ class Slurm(Scheduler):
         records, silence = self._accounted(run, [f"--jobs={','.join(job_ids)}"])
         accounted = _by_id(records, job_ids)
         # the accounting runs a little behind the controller
-        found = {each: record for each, record in accounted.items() if record.state.is_final or each not in queued}
-        missing = [job_id for job_id in job_ids if job_id not in accounted]
-        if missing:
-            shown = run(["scontrol", "--oneliner", "show", "job"])
-            lines = _lines(shown.out) if shown.code == 0 else []
-            found.update(_by_id(_whole(map(shown_record, lines)), missing))
-        return found, silence
+        ended = {
+            job_id: record for job_id, record in accounted.items() if record.state.is_final or job_id not in queued
+        }
+        unaccounted = [job_id for job_id in job_ids if job_id not in accounted]
+        if unaccounted:
+            result = run(["scontrol", "--oneliner", "show", "job"])
+            lines = _lines(result.out) if result.code == 0 else []
+            ended.update(_by_id(_whole(map(shown_record, lines)), unaccounted))
+        return ended, silence
 
     def forecast(self, run: Run, directives: str) -> str:
         if re.search(r"(?m)^#SBATCH --hold\b", directives):  # of whose end Slurm knows nothing
             return ""
-        found = _TO_START.search(_tried(run, directives).err)
-        return found.group(1) if found else ""
+        start = _TO_START.search(_tried(run, directives).err)
+        return start.group(1) if start else ""
 
     def objection(self, run: Run, directives: str) -> str:
         result = _tried(run, directives)
@@ -193,17 +195,17 @@ class Slurm(Scheduler):
     ) -> list[list[str]]:
         job_id = job.job_id
         if "_" in job_id:  # srun knows a task of an array by its own number alone
-            shown = run([*_SQUEUE, f"--jobs={job_id}", "--format=%A"])
-            told = re.search(r"(?m)^\d+$", shown.out)  # SLURM_CLUSTERS has a line with a cluster's name before it
-            job_id = told.group() if told and shown.code == 0 else ""
+            result = run([*_SQUEUE, f"--jobs={job_id}", "--format=%A"])
+            number = re.search(r"(?m)^\d+$", result.out)  # SLURM_CLUSTERS has a line with a cluster's name before it
+            job_id = number.group() if number and result.code == 0 else ""
             if not job_id:
-                raise ActionRefused(shown.said_by("squeue"))
-        found = []
+                raise ActionRefused(result.said_by("squeue"))
+        commands = []
         for group, start, count in _among(job.components, first, nodes):
             step = [f"--jobid={job_id}", "--overlap", *group, f"--nodes={count}", f"--ntasks={count}"]
             step += ["--ntasks-per-node=1", *([f"--relative={start}"] if start else [])]
-            found.append(["srun", "--quiet", *step, "--cpu-bind=none", *["--pty"] * terminal, *words])
-        return found
+            commands.append(["srun", "--quiet", *step, "--cpu-bind=none", *["--pty"] * terminal, *words])
+        return commands
 
     def marks(self, job_id: str) -> tuple[str, ...]:  # noqa: ARG002 - the step that looks is of the same job
         return "$SLURMD_NODENAME", "SLURM_JOB_ID=$SLURM_JOB_ID", "SLURMD_NODENAME=$SLURMD_NODENAME"
@@ -215,9 +217,9 @@ class Slurm(Scheduler):
         if result.code != 0:
             is_away = result.timed_out or any(words in result.err for words in _NO_DATABASE)
             return [], result.said_by("sacct") if is_away else ""
-        known = _whole(map(accounting_record, _lines(result.out)))
+        accounted = _whole(map(accounting_record, _lines(result.out)))
         # tasks that never began are one line: 12_[4-9]
-        return [replace(each, job_id=job_id) for each in known for job_id in arrays.tasks(each.job_id)], ""
+        return [replace(record, job_id=job_id) for record in accounted for job_id in arrays.tasks(record.job_id)], ""
 
     def _shown(self, run: Run, job_id: str) -> JobRecord | None:
         """What the controller remembers of a finished job for MinJobAge seconds."""
@@ -233,9 +235,9 @@ def _submitted(run: Run, options: list[str], waits: Waits, script: str) -> str:
     result = run(["sbatch", "--parsable", *_directives(run, script), *options, *waiting, script])
     if result.code == 0:
         # with clusters in a federation: id;cluster; a site's filter may print lines of its own before
-        found = re.findall(r"^(\d+)(?:;[\w.-]+)?$", result.out, re.MULTILINE)
-        if found:
-            return str(found[-1])
+        job_ids = re.findall(r"^(\d+)(?:;[\w.-]+)?$", result.out, re.MULTILINE)
+        if job_ids:
+            return str(job_ids[-1])
         raise SubmissionUncertain(f"sbatch printed no job id: {result.out.strip()!r}")
     if result.timed_out or any(words in result.err for words in _UNCERTAIN):
         raise SubmissionUncertain(f"sbatch did not answer: {result.message}")
@@ -284,16 +286,16 @@ def _everywhere(run: Run, command: list[str]) -> CommandResult:
     result = run(command)
     if _REVOKED not in result.out:
         return result
-    whole = run([command[0], "--federation", *command[1:]])
-    lines = [line for line in _lines(whole.out) if _REVOKED not in line]
-    return replace(whole, out="\n".join(lines)) if whole.code == 0 and lines else result
+    federation = run([command[0], "--federation", *command[1:]])
+    lines = [line for line in _lines(federation.out) if _REVOKED not in line]
+    return replace(federation, out="\n".join(lines)) if federation.code == 0 and lines else result
 
 
 def _control(run: Run, *words: str) -> None:
     result = run(["scontrol", *words])
     if result.code == 0:
         return
-    if result.timed_out or result.missing or any(each in result.err for each in _SILENT):
+    if result.timed_out or result.missing or any(sign in result.err for sign in _SILENT):
         raise SchedulerSilent(result.said_by("scontrol"))
     raise ActionRefused(result.message)
 
@@ -330,9 +332,9 @@ def _leader(components: dict[int, JobRecord]) -> JobRecord:
     job_id, plus, _ = first.job_id.partition("+")
     if not plus:
         return first
-    nodes = [each.nodes for each in components.values() if each.nodes]
-    counts = tuple(len(expand_nodes(each)) for each in nodes)
-    causes = [each.state for each in components.values() if each.state in _CAUSES]
+    nodes = [component.nodes for component in components.values() if component.nodes]
+    counts = tuple(len(expand_nodes(node)) for node in nodes)
+    causes = [component.state for component in components.values() if component.state in _CAUSES]
     state = causes[0] if causes and first.state is JobState.FAILED else first.state
     return replace(first, job_id=job_id, state=state, nodes=",".join(nodes), components=counts)
 
@@ -343,21 +345,21 @@ def _among(components: Sequence[int], first: int, nodes: int) -> Iterator[tuple[
         yield [], first, nodes
     end = first + nodes
     for number, count in enumerate(components):
-        here = range(max(first, 0), min(end, count))
-        if here:
-            yield [f"--het-group={number}"], here.start, len(here)
+        part = range(max(first, 0), min(end, count))
+        if part:
+            yield [f"--het-group={number}"], part.start, len(part)
         first, end = first - count, end - count
 
 
 def _by_id(records: Iterable[JobRecord | None], job_ids: Sequence[str]) -> dict[str, JobRecord]:
     """Records by the ids that are wanted; of an array's tasks one that lives, of a requeued job's lives the last."""
-    wanted = set(job_ids)
-    found: dict[str, JobRecord] = {}
+    id_set = set(job_ids)
+    by_id: dict[str, JobRecord] = {}
     for record in records:
-        for key in wanted.intersection(_names(record.job_id)) if record else ():
-            if record and (key not in found or found[key].state.is_final):
-                found[key] = record
-    return found
+        for key in id_set.intersection(_names(record.job_id)) if record else ():
+            if record and (key not in by_id or by_id[key].state.is_final):
+                by_id[key] = record
+    return by_id
 
 
 def _names(job_id: str) -> tuple[str, ...]:
@@ -371,23 +373,23 @@ def _places(text: str) -> dict[str, dict[str, Any]]:
     A job of several partitions (gpu,preempt) waits in all of them, and its turn comes where it is next.
     """
     counts: dict[str, int] = {}
-    found: dict[str, dict[str, Any]] = {}
+    places: dict[str, dict[str, Any]] = {}
     for line in _lines(text):
-        job_id, _, rest = line.partition("|")
-        listed, _, rest = rest.partition("|")
-        reason, _, starts = rest.rpartition("|")
-        if not rest or HELD.match(reason) or reason.startswith(_NOT_IN_TURN):
+        job_id, _, fields = line.partition("|")
+        partition_list, _, fields = fields.partition("|")
+        reason, _, starts = fields.rpartition("|")
+        if not fields or HELD.match(reason) or reason.startswith(_NOT_IN_TURN):
             continue
-        if "+" in job_id and _names(job_id)[1] in found:  # a further component of a job has no turn of its own
+        if "+" in job_id and _names(job_id)[1] in places:  # a further component of a job has no turn of its own
             continue
-        partitions = listed.split(",")
+        partitions = partition_list.split(",")
         for partition in partitions:
             counts[partition] = counts.get(partition, 0) + 1
         position = min(counts[partition] for partition in partitions)
         starts = starts if re.fullmatch(r"[\d:T-]+", starts) else ""
         for name in _names(job_id):
-            found.setdefault(name, {"position": position, "starts": starts})
-    return found
+            places.setdefault(name, {"position": position, "starts": starts})
+    return places
 
 
 def _joules(text: str) -> dict[str, float]:
@@ -399,13 +401,13 @@ def _joules(text: str) -> dict[str, float]:
     jobs: dict[str, dict[str, int]] = {}
     for job_id, step, joules in re.findall(r"(?m)^(\d[\d_]*(?:\+\d+)?)(?:\.(\w+))?\|(\d{1,15})$", text):
         jobs.setdefault(job_id, {})[step] = int(joules)
-    found: dict[str, float] = {}
+    totals: dict[str, float] = {}
     for component, steps in jobs.items():
         job_id = component.partition("+")[0]
-        whole = steps.pop("", 0)
-        counted = float(steps.get("extern") or max(steps.values(), default=0) or whole)
-        found[job_id] = found.get(job_id, 0.0) + counted
-    return {job_id: joules for job_id, joules in found.items() if joules}
+        of_job = steps.pop("", 0)
+        counted = float(steps.get("extern") or max(steps.values(), default=0) or of_job)
+        totals[job_id] = totals.get(job_id, 0.0) + counted
+    return {job_id: joules for job_id, joules in totals.items() if joules}
 
 
 def _refusal(result: CommandResult) -> str:
