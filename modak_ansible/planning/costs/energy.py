@@ -51,8 +51,10 @@ def _records(path: Path) -> Iterator[Mapping[str, Any]]:
 
 def _is_like(record: Mapping[str, Any], plan: Plan) -> bool:
     """Whether it ran in the same framework on as many nodes, processes, cores and accelerators of the same target."""
-    job, had = plan.job, record.get("allocation") or {}
+    job, allocation = plan.job, record.get("allocation") or {}
     size = (job.nodes, job.processes_per_node, job.cores_per_process, job.accelerators)
     names = ("nodes", "processes_per_node", "cores_per_process", "accelerators")
     is_there = (record.get("target") or {}).get("name") == plan.target.name
-    return is_there and tuple(map(had.get, names)) == size and record.get("framework") == plan.application.framework
+    return (
+        is_there and tuple(map(allocation.get, names)) == size and record.get("framework") == plan.application.framework
+    )
