@@ -78,8 +78,8 @@ def without(name: str, packages: Iterable[str]) -> tuple[str, ...]:
     """
     from packaging.utils import canonicalize_name  # noqa: PLC0415 - packaging is slow to import, and few ask for packages
 
-    there = set(map(canonicalize_name, packages))
-    return tuple(line for line in lock_of(name).lines if package_of(line) not in there)
+    names = set(map(canonicalize_name, packages))
+    return tuple(line for line in lock_of(name).lines if package_of(line) not in names)
 
 
 def package_of(line: str) -> str:
@@ -91,8 +91,8 @@ def package_of(line: str) -> str:
 
 def pin_of(line: str) -> str:
     """A line of requirements.txt as a constraint, which has neither hashes nor extras."""
-    found = _requirement(line)
-    return f"{found.name}{found.specifier}" + (f" ; {found.marker}" if found.marker else "")
+    requirement = _requirement(line)
+    return f"{requirement.name}{requirement.specifier}" + (f" ; {requirement.marker}" if requirement.marker else "")
 
 
 def _requirement(line: str) -> Requirement:
