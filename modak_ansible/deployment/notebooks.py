@@ -66,8 +66,8 @@ def listening(store: DeploymentStore, connection: Connection) -> Listening | Non
         except subprocess.TimeoutExpired:
             return None
     with suppress(ValueError, KeyError, TypeError):
-        found = json.loads(text[max(0, text.rfind("{")) :])
-        return Listening(str(found["address"]), int(found["port"]), str(found["token"]))
+        connection_file = json.loads(text[max(0, text.rfind("{")) :])
+        return Listening(str(connection_file["address"]), int(connection_file["port"]), str(connection_file["token"]))
     return None
 
 

@@ -69,19 +69,19 @@ def may_live(known: DeploymentStore) -> bool:
     return state in LIVING or (state == "NONE" and has_begun)
 
 
-def may_tell(known: DeploymentStore) -> bool:
+def may_tell(store: DeploymentStore) -> bool:
     """Whether its target has news of a deployment: of its job, or how far one that has ended had come."""
-    if may_live(known):
+    if may_live(store):
         return True
-    record = known.record
+    record = store.record
     job = record.get("job") or {}
     is_known = run_of(job) in (record.get("brought"), record.get("seen"))
     return bool(job.get("started")) and not is_known and not record.get("undeployed")
 
 
-def is_damaged(known: DeploymentStore) -> bool:
+def is_damaged(store: DeploymentStore) -> bool:
     """Whether there is a record, and it cannot be read."""
-    return not known.record and known.has_record
+    return not store.record and store.has_record
 
 
 class ToldStart(TypedDict):
@@ -138,17 +138,19 @@ def row_of(entry: Entry) -> StatusRow:
     plan, record, answer = entry.known.plan, entry.known.record, entry.answer
     job = _job(entry)
     is_noted = job.get("job_id") == (record.get("job") or {}).get("job_id")
-    said = answer["progress"] if answer else None
-    progress: Progress = said or (record.get("progress") if is_noted else None) or {}
+    answered = answer["progress"] if answer else None
+    progress: Progress = answered or (record.get("progress") if is_noted else None) or {}
     metrics: dict[str, Any] = dict(record.get("metrics") or {})
     reasons = (entry.problem, _explanation(entry, job))
     # the last look may have been before the end, of which all was brought; or what was brought before the last look
     is_brought = job.get("state") not in LIVING and record.get("brought", run_of(job)) == run_of(job)
-    told = (metrics, progress) if is_brought else (progress, metrics)
-    numbers = told[0].get("numbers") or told[1].get("numbers") or {}
+    sources = (metrics, progress) if is_brought else (progress, metrics)
+    numbers = sources[0].get("numbers") or sources[1].get("numbers") or {}
 
     def latest(name: str) -> Any:
-        return next((found for each in (told[0], numbers, told[1]) if (found := each.get(name)) is not None), None)
+        return next(
+            (value for source in (sources[0], numbers, sources[1]) if (value := source.get(name)) is not None), None
+        )
 
     return {
         "deployment": entry.name,
@@ -188,21 +190,21 @@ def row_of(entry: Entry) -> StatusRow:
 
 def _machine(entry: Entry) -> str:
     """The machines made for it, since when, and what they have cost; empty elsewhere, and once they are gone."""
-    known = entry.known
-    target = known.plan["target"]
-    if not target.get("cloud") or known.record.get("undeployed"):
+    store = entry.known
+    target = store.plan["target"]
+    if not target.get("cloud") or store.record.get("undeployed"):
         return ""
-    notes = [store.note for store in hosts_of(known.folder.parent.parent, target["address"], Way.of(target).machines)]
-    there = [note for note in notes if note is not None]
-    if not there:
+    notes = [store.note for store in hosts_of(store.folder.parent.parent, target["address"], Way.of(target).machines)]
+    machines = [note for note in notes if note is not None]
+    if not machines:
         return ""
-    predicted, more = (known.plan.get("cost") or {}).get("predicted"), ""
+    predicted, predicted_words = (store.plan.get("cost") or {}).get("predicted"), ""
     if predicted:
         low, high = (three_digits(predicted[end]) for end in ("low", "high"))
-        more = f", {low} to {high} predicted for the training"
-    names, since = ", ".join(note["id"] for note in there), [note["since"] for note in there]
-    cost = cost_so_far(since, there[0]["price_per_hour"], there[0]["currency"])
-    return f"{names} {cost}{more}{costs_until(there[0]['provider'])}"
+        predicted_words = f", {low} to {high} predicted for the training"
+    names, started_times = ", ".join(note["id"] for note in machines), [note["since"] for note in machines]
+    cost = cost_so_far(started_times, machines[0]["price_per_hour"], machines[0]["currency"])
+    return f"{names} {cost}{predicted_words}{costs_until(machines[0]['provider'])}"
 
 
 def starts_of(entry: Entry) -> list[Told]:
@@ -215,11 +217,11 @@ def starts_of(entry: Entry) -> list[Told]:
 
 def _job(entry: Entry) -> JobNote:
     """What its target says of the job, or what was known last."""
-    known: JobNote = entry.known.record.get("job") or {}
+    noted_job: JobNote = entry.known.record.get("job") or {}
     if entry.answer is None or (not entry.answer["there"] and not may_live(entry.known)):  # its folder was cleared
-        return known
+        return noted_job
     job = entry.answer["situation"]
-    return latest(known, job) if job.get("state") == UNKNOWN else job
+    return latest(noted_job, job) if job.get("state") == UNKNOWN else job
 
 
 def damaged_row(folder: Path, why: str) -> StatusRow:
@@ -317,8 +319,8 @@ def _elapsed(entry: Entry, job: JobNote) -> float | None:
     if job.get("state") in PENDING:  # it may have run before, and is queued again
         return None
     if entry.answer and entry.answer["elapsed"] is not None:
-        since = time.monotonic() - entry.asked if job.get("state") == "RUNNING" else 0.0
-        return round(entry.answer["elapsed"] + since, 1)
+        seconds_since_answer = time.monotonic() - entry.asked if job.get("state") == "RUNNING" else 0.0
+        return round(entry.answer["elapsed"] + seconds_since_answer, 1)
     started, ended = job.get("started"), job.get("ended")
     return round(max(0.0, ended - started), 1) if started and ended else None
 
@@ -326,15 +328,15 @@ def _elapsed(entry: Entry, job: JobNote) -> float | None:
 def _predicted(plan: Plan, record: RecordData) -> float | None:
     """Seconds that the whole run was predicted to take; None where nothing similar was measured, or where it trains on
     other data than was counted on, of which nobody knows how much it is."""
-    found = next(
+    prediction = next(
         (candidate.get("prediction") for candidate in plan.get("candidates", ()) if candidate.get("chosen")), None
     )
-    if not found or not found.get("known") or not trains(plan):
+    if not prediction or not prediction.get("known") or not trains(plan):
         return None
-    share, seconds = _share_of_data(plan, record), float(found["seconds"]["middle"])
+    share, seconds = _share_of_data(plan, record), float(prediction["seconds"]["middle"])
     if share == 1.0:
         return round(seconds, 1)
-    training = mapping(found.get("parts")).get("training")
+    training = mapping(prediction.get("parts")).get("training")
     return round(seconds - (1.0 - share) * float(training["middle"]), 1) if share and training else None
 
 

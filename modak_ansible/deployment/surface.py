@@ -90,8 +90,8 @@ def deploy(
     """
     deadline = None if time_limit is None else time.monotonic() + time_limit
     plans = [planned] if isinstance(planned, Planned) else list(planned)
-    done = run_all(plans, wait=wait, deadline=deadline, listener=listener)
-    return rows_of([Entry(store) for store in done.stores])
+    deployed = run_all(plans, wait=wait, deadline=deadline, listener=listener)
+    return rows_of([Entry(store) for store in deployed.stores])
 
 
 def status(deployment: str | None = None, *, training: str | None = None, ask: bool = True) -> list[StatusRow]:
@@ -108,10 +108,10 @@ def status(deployment: str | None = None, *, training: str | None = None, ask: b
             error: its rows say it.
     """
     if deployment is not None or training:
-        known = find_trainings(deployment, training)
+        stores = find_trainings(deployment, training)
     else:
-        known = not_superseded(glance(state_folder(Path.cwd())))
-    entries = [Entry(store) for store in known]
+        stores = not_superseded(glance(state_folder(Path.cwd())))
+    entries = [Entry(store) for store in stores]
     if ask:
         ask_targets(entries)
     return rows_of(entries)

@@ -38,17 +38,17 @@ def command(
     stores = find_trainings(deployment, training)
     before = [store.record_now().get("undeployed") for store in stores]
     with shown(as_json=as_json) as display:
-        done = acting.undeploy(stores, display, images=not keep_images, leave=leave_job)
+        outcomes = acting.undeploy(stores, display, images=not keep_images, leave=leave_job)
     if not as_json:
         return
-    changed = len(stores) == 1 and any(each["changed"] for each in done)
+    changed = len(stores) == 1 and any(outcome["changed"] for outcome in outcomes)
     rows = [
         {
             "training": store.plan["training"],
             "deployment": store.name,
             # of one, that an image was removed is a change, too: of many nobody says whose it was
             "changed": store.record_now().get("undeployed") != gone or changed,
-            "message": "; ".join(each["msg"] for each in done),
+            "message": "; ".join(outcome["msg"] for outcome in outcomes),
         }
         for store, gone in zip(stores, before, strict=True)
     ]

@@ -45,7 +45,7 @@ class Exported:
 
         Places that are no whole numbers, such as 0.5 of an epoch, are counted.
         """
-        found = []
+        points = []
         for name in sorted({*self.run.curves.by_name, *self.run.numbers}):
             curve = self.run.curve(name)
             places = list(curve.points) if curve else []
@@ -53,8 +53,8 @@ class Exported:
             for number, place in enumerate(places):
                 if curve:
                     time = curve.times.get(place, self.began)
-                    found.append((name, int(place) if counts else number, time, curve.points[place]))
-        return found
+                    points.append((name, int(place) if counts else number, time, curve.points[place]))
+        return points
 
 
 def exported_of(store: DeploymentStore) -> Exported:

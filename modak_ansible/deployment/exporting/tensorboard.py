@@ -30,7 +30,7 @@ def named(run: Exported) -> tuple[str, str]:
 def records(run: Exported, points: Sequence[tuple[str, int, float, float]], *, is_begun: bool = False) -> bytes:
     """Points as they stand in an event file, behind its beginning where it has none yet."""
     events = [] if is_begun else [double(1, run.began) + delimited(3, "brain.Event:2")]
-    for tag, step, time, value in sorted(points, key=lambda each: (each[1], each[0])):
+    for tag, step, time, value in sorted(points, key=lambda point: (point[1], point[0])):
         summary = delimited(1, delimited(1, tag) + single(2, value))
         events.append(double(1, time) + whole(2, step) + delimited(5, summary))
     return b"".join(map(framed, events))

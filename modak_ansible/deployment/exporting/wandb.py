@@ -31,10 +31,15 @@ def folders(run: Exported) -> Folders:
 def _records(run: Exported, identity: str) -> Iterable[bytes]:
     """Messages Record: header = 21, run = 17, history = 2, summary = 3, exit = 18."""
     yield delimited(21, delimited(1, delimited(1, "modak")))
-    given = _items(dict(sorted(run.run.given.items())))
+    configuration = _items(dict(sorted(run.run.given.items())))
     seconds, fraction = divmod(run.began, 1)
     began = whole(1, int(seconds)) + whole(2, int(fraction * 1e9))
-    about = delimited(1, identity) + delimited(3, run.project) + delimited(4, given) + delimited(8, run.run.training)
+    about = (
+        delimited(1, identity)
+        + delimited(3, run.project)
+        + delimited(4, configuration)
+        + delimited(8, run.run.training)
+    )
     yield delimited(17, about + delimited(17, began))
     rows: dict[int, dict[str, float]] = {}
     times: dict[int, float] = {}
@@ -58,8 +63,8 @@ def _items(values: Mapping[str, str] | Mapping[str, float]) -> bytes:
 
 def _item(name: str, value: str | float) -> bytes:
     """A key and its value as JSON, in which numbers that are none are words."""
-    shown = value if isinstance(value, str) or math.isfinite(value) else _WORDS[str(value)]
-    return delimited(2, name) + delimited(16, json.dumps(shown))
+    json_value = value if isinstance(value, str) or math.isfinite(value) else _WORDS[str(value)]
+    return delimited(2, name) + delimited(16, json.dumps(json_value))
 
 
 _WORDS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}

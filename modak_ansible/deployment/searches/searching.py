@@ -210,18 +210,18 @@ class _Searching:
     def _choose(self) -> Planned | None:
         """Another trial; None where nothing is to be submitted for it."""
         trial = self._study.ask()
-        shown = ", ".join(f"{name}={value}" for name, value in trial.point.items())
+        point = ", ".join(f"{name}={value}" for name, value in trial.point.items())
         try:
             (planned,) = plan_trials(self._planned, [trial.point])
         except ModakError as error:
-            self._study.keep(trial, TRIAL_TRAINING, shown)
+            self._study.keep(trial, TRIAL_TRAINING, point)
             self._fail(trial, str(error))
             return None
         twin = self._twin_of(planned.plan.deployment)
         # noted before it is submitted: whoever goes on after a kill asks the target for it by this name
         self._study.keep(trial, TRIAL_DEPLOYMENT, planned.plan.deployment)
         self._study.keep(trial, TRIAL_TRAINING, planned.plan.training)
-        self._say(f"trial {trial.number}: {shown}{f', as trial {twin.number}' if twin else ''}")
+        self._say(f"trial {trial.number}: {point}{f', as trial {twin.number}' if twin else ''}")
         if twin is None:
             return planned
         if twin.is_over:

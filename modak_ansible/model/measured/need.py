@@ -136,8 +136,8 @@ def _pieces(operator: Operator) -> int:
 def _rows(operator: Operator) -> int:
     """Of the inputs of a convolution in groups that has a stride, in the backward pass."""
     match operator.name, operator.shapes:
-        case "convolution_backward", ((_, _, *_, made), (images, channels, *rows, given), (_, each, *_)):
-            groups = channels // max(each, 1)
+        case "convolution_backward", ((_, _, *_, made), (images, channels, *rows, given), (_, per_group, *_)):
+            groups = channels // max(per_group, 1)
             return images * groups * prod(rows) if groups > 1 and made < given >= 2 * made - 1 else 0
     return 0
 
