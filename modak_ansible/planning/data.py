@@ -199,14 +199,14 @@ def _check_mounts(request: Request) -> None:
         about = f"{field_of(number)}.mount_as"
         for path in own:
             if _within(path, place) or _within(place, path):
-                own_path = f"{folder}/{path}" if folder else path
-                reason = f"{place} is already taken by {own_path} of the script's own files, which is not overwritten"
+                file = f"{folder}/{path}" if folder else path
+                reason = f"{place} is already taken by {file} of the script's own files, which is not overwritten"
                 raise CannotPlan(about, reason, "remove that file, or leave it out by files: of the training")
-        for place_of_other in places:
-            if _within(place_of_other, place) or _within(place, place_of_other):
+        for other in places:
+            if _within(other, place) or _within(place, other):
                 raise CannotPlan(
                     about,
-                    f"{place} and {place_of_other} of another dataset are one inside the other",
+                    f"{place} and {other} of another dataset are one inside the other",
                     "choose another place",
                 )
         places.append(place)

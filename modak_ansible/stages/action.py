@@ -131,9 +131,9 @@ class StageAction(ActionBase):  # type: ignore[misc]
         Raises:
             ModakError: it would by a way of another kind.
         """
-        transport = "local" if connection.is_local else "ssh"
-        if self._connection.transport != transport:
-            message = f"ansible_connection is {self._connection.transport}, and the plan's is {transport}"
+        planned_transport = "local" if connection.is_local else "ssh"
+        if self._connection.transport != planned_transport:
+            message = f"ansible_connection is {self._connection.transport}, and the plan's is {planned_transport}"
             raise ModakError(message, hint="leave ansible_connection out: the plan says how to connect to its target")
         self._connection.set_become_plugin(None)
         if not connection.is_local:

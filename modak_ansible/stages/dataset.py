@@ -216,7 +216,7 @@ class _Carrier:
     def have_fetched(self, source: DataSource, access: Access | None = None) -> None:
         self._finish(source, "download", source.location, access or {})
 
-    def _finish(self, source: DataSource, action: str, title: str, access: Access | None = None) -> None:
+    def _finish(self, source: DataSource, action: str, transfer: str, access: Access | None = None) -> None:
         """Has the target do what takes it a while, and waits for it.
 
         Raises:
@@ -233,6 +233,6 @@ class _Carrier:
             self._known = answer["dataset"]
             return
         if answer["status"]["state"] != "failed":
-            raise ModakError(f"{title}: it was interrupted", hint="deploy again: it continues where it stopped")
+            raise ModakError(f"{transfer}: it was interrupted", hint="deploy again: it continues where it stopped")
         kind = NotReached if answer["status"].get("is_unreached") else ModakError
         raise kind(answer["status"]["message"], hint=answer["status"].get("hint", ""))

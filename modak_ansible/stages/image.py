@@ -184,14 +184,14 @@ def _note(stage: Stage, facts: ImageFacts) -> None:
     Raises:
         ModakError: it is a given one, and another than it was when it was looked into.
     """
-    planned_sha256, sha256 = stage.plan["image"].get("seen"), facts.get("given")
-    if planned_sha256 and sha256 and planned_sha256 != sha256:
+    planned_digest, digest = stage.plan["image"].get("seen"), facts.get("given")
+    if planned_digest and digest and planned_digest != digest:
         image, address = stage.plan["image"], stage.plan["target"]["address"]
         if not stage.check:
             state = read_origin(stage.store.plan_file)["state"]
             forget_image(state, image["layers"][0]["source"], image["python"], address)
         message = f"{image['layers'][0]['source']} is not the image that was inspected"
-        raise ModakError(f"{message}: its SHA-256 is {sha256[:12]}, not {planned_sha256[:12]}", hint=_LOOK_AGAIN)
+        raise ModakError(f"{message}: its SHA-256 is {digest[:12]}, not {planned_digest[:12]}", hint=_LOOK_AGAIN)
     if not stage.check:
         stage.record.update(image=facts)
 

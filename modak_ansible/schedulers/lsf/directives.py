@@ -104,20 +104,20 @@ def _resource(text: str) -> str:
 
 def _which_nodes(job: PlannedJob) -> Iterator[str]:
     about = "job_options.request_specific_nodes"
-    names = [plain(about, node, NAME, "the name of a node") for node in job.options.request_specific_nodes]
+    hosts = [plain(about, node, NAME, "the name of a node") for node in job.options.request_specific_nodes]
     constraint = job.options.architecture_constraint or ""
     if constraint and not _FEATURES.fullmatch(constraint):
         message = f"LSF cannot select hosts by {constraint[:60]!r}"
         hint = "resources of hosts, such as ib&cpu=zen4 or (rome|milan)&ib"
         raise CannotExpress("job_options.architecture_constraint", message, hint)
-    if len(names) == 1 and job.nodes > 1:  # one name for several nodes is something that they have in common
-        shared = plain(about, names[0], _NAME, "a resource of hosts")
+    if len(hosts) == 1 and job.nodes > 1:  # one name for several nodes is something that they have in common
+        shared = plain(about, hosts[0], _NAME, "a resource of hosts")
         constraint = f"{shared}&({constraint})" if constraint else shared
-    elif names and len(names) != job.nodes:
-        message = f"{len(names)} nodes are named, but the job has {job.nodes}: LSF would add no others"
+    elif hosts and len(hosts) != job.nodes:
+        message = f"{len(hosts)} nodes are named, but the job has {job.nodes}: LSF would add no others"
         raise CannotExpress(about, message, "name as many")
-    elif names:
-        yield f'-m "{" ".join(names)}"'
+    elif hosts:
+        yield f'-m "{" ".join(hosts)}"'
     if constraint:
         spelt = constraint.replace("&", " && ").replace("|", " || ").replace("=", "==")
         yield f'-R "select[{spelt}]"'

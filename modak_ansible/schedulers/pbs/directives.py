@@ -105,7 +105,7 @@ def _size(job: PlannedJob, gpu_request: str) -> Iterator[str]:
 def _nodes(job: PlannedJob, gpu_request: str) -> str:
     """The value of nodes: a number or names, each with slots, accelerators and properties."""
     about = "job_options.request_specific_nodes"
-    names = [
+    hosts = [
         plain(about, specific_node, _NODE, "the name of a node") for specific_node in job.options.request_specific_nodes
     ]
     properties = _properties(job.options.architecture_constraint or "")
@@ -113,13 +113,13 @@ def _nodes(job: PlannedJob, gpu_request: str) -> str:
     resources = f":ppn={job.layout.cores_per_node}"
     resources += plain("host", gpu_request, PLAIN, "the site's request for accelerators")
     resources += "".join(f":{name}" for name in properties.split("&") if name)
-    if len(names) > job.nodes:
-        raise CannotExpress(about, f"{len(names)} nodes are named, but the job has {job.nodes}", "name as many")
-    if len(names) == 1 and job.nodes > 1:  # one name for several nodes is a property
-        return f"{job.nodes}{resources}:{names[0]}"
-    parts = [f"{name}{resources}" for name in names]
-    if len(names) < job.nodes:
-        parts.append(f"{job.nodes - len(names)}{resources}")
+    if len(hosts) > job.nodes:
+        raise CannotExpress(about, f"{len(hosts)} nodes are named, but the job has {job.nodes}", "name as many")
+    if len(hosts) == 1 and job.nodes > 1:  # one name for several nodes is a property
+        return f"{job.nodes}{resources}:{hosts[0]}"
+    parts = [f"{name}{resources}" for name in hosts]
+    if len(hosts) < job.nodes:
+        parts.append(f"{job.nodes - len(hosts)}{resources}")
     return "+".join(parts)
 
 

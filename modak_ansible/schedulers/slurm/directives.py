@@ -131,17 +131,17 @@ def _generic(options: JobOptions, gpu_request: str) -> Iterator[str]:
 
 def _which_nodes(job: PlannedJob) -> Iterator[str]:
     about = "job_options.request_specific_nodes"
-    names = _node_names(about, job.options.request_specific_nodes)
+    hosts = _node_names(about, job.options.request_specific_nodes)
     if job.options.exclude:
         yield f"--exclude={','.join(_node_names('job_options.exclude', job.options.exclude))}"
     constraint = job.options.architecture_constraint
     features = [_constraint(constraint)] if constraint else []
-    if len(names) == 1 and job.nodes > 1:  # one name for several nodes is something that they have in common
-        features.insert(0, names[0])
-    elif len(names) > job.nodes:
-        raise CannotExpress(about, f"{len(names)} nodes are named, but the job has {job.nodes}", "name as many")
-    elif names:
-        yield f"--nodelist={','.join(names)}"
+    if len(hosts) == 1 and job.nodes > 1:  # one name for several nodes is something that they have in common
+        features.insert(0, hosts[0])
+    elif len(hosts) > job.nodes:
+        raise CannotExpress(about, f"{len(hosts)} nodes are named, but the job has {job.nodes}", "name as many")
+    elif hosts:
+        yield f"--nodelist={','.join(hosts)}"
     if len(features) > 1 and set(features[1]) & set("|*[("):
         raise CannotExpress(
             "job_options.architecture_constraint", f"{constraint} cannot be combined with {features[0]}"
