@@ -26,7 +26,7 @@ from pathlib import Path
 from campaign_time import processor
 
 import modak_ansible as modak
-from modak_ansible.store.record import Record
+from modak_ansible.store.record import DeploymentRecord
 from modak_ansible.transport.ssh import Connection, connect
 
 MODAK = Path(sys.executable).with_name("modak")
@@ -108,7 +108,7 @@ def status(template: Path, deployments: Path, names: list[str]) -> tuple[Cost, C
         folder.mkdir(parents=True)
         for file, value in (("plan", {**plan, "digest": name}), ("origin", origin)):
             (folder / f"{file}.json").write_text(json.dumps(value, indent=2, sort_keys=True))
-        Record(folder).update(job={"state": "QUEUED", "job_id": "1"})
+        DeploymentRecord(folder).update(job={"state": "QUEUED", "job_id": "1"})
     os.sync()  # else the first to wait for the disk waits for these, too
     first, again = (timed([str(MODAK), "status"], lines=len(names) + 1) for _ in range(2))
     shutil.rmtree(deployments)

@@ -22,7 +22,7 @@ from pathlib import Path
 from packaging.utils import parse_sdist_filename, parse_wheel_filename
 
 from modak_ansible.catalogue.locking import PYTHONS, File, LockRequest, NotFound, resolved, text_of_lock
-from modak_ansible.catalogue.locks import FOLDER, TUNER, TUNER_REQUIREMENTS, Lock, lock_of
+from modak_ansible.catalogue.locks import FOLDER, TUNER, TUNER_REQUIREMENTS, PackageLock, lock_of
 from modak_ansible.catalogue.reader import shipped_catalogue
 
 HERE = Path(__file__).parent
@@ -94,9 +94,9 @@ def lock_own(name: str, words: list[str], options: list[str]) -> None:
     print(f"{path.relative_to(HERE.parent)}: {path.read_text().count('==')} packages")
 
 
-def known_lock(name: str) -> Lock:
+def known_lock(name: str) -> PackageLock:
     """An entry's lock as it is; an empty one where it has none."""
-    return lock_of(name) if (FOLDER / f"{name}.txt").exists() else Lock((), ())
+    return lock_of(name) if (FOLDER / f"{name}.txt").exists() else PackageLock((), ())
 
 
 def pins_of(name: str) -> list[str]:

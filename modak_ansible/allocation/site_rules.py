@@ -22,13 +22,13 @@ _OPERATORS = {
 }  # fmt: skip
 
 
-class Outcome(NamedTuple):
+class RuleOutcome(NamedTuple):
     rule: Rule
     applies: bool
     reason: str
 
 
-class Facts(NamedTuple):
+class RequestFacts(NamedTuple):
     """What rules may ask about a job."""
 
     framework: str
@@ -42,7 +42,7 @@ class Facts(NamedTuple):
     mpi: bool
 
 
-def facts_of(request: Request) -> Facts:
+def facts_of(request: Request) -> RequestFacts:
     """What a request says of the things that rules may ask about."""
     application, resources, target = request.application, request.resources, request.target
     hpc = application.hpc
@@ -52,7 +52,7 @@ def facts_of(request: Request) -> Facts:
         kinds = ("python",) if application.script else ()
         kinds += ("ai_training",) if application.framework else ()
     partition = target.partition(resources.partition)
-    return Facts(
+    return RequestFacts(
         framework=application.framework,
         app_type=kinds,
         scheduler=target.scheduler.value,
@@ -65,7 +65,7 @@ def facts_of(request: Request) -> Facts:
     )
 
 
-def outcomes_of(request: Request) -> tuple[Outcome, ...]:
+def outcomes_of(request: Request) -> tuple[RuleOutcome, ...]:
     """Every rule of the target's site, in its order, with what becomes of it."""
     facts = facts_of(request)
     return tuple(_outcome(rule, facts) for rule in request.target.site.rules)
@@ -114,16 +114,16 @@ def _with_site(request: Request, changed: Mapping[str, object]) -> Request:
     return request.model_copy(update={"target": request.target.model_copy(update={"site": site})})
 
 
-def _outcome(rule: Rule, facts: Facts) -> Outcome:
+def _outcome(rule: Rule, facts: RequestFacts) -> RuleOutcome:
     reasons: list[str] = []
     for holds, reason in _checked(rule.when, facts):
         if not holds:
-            return Outcome(rule, applies=False, reason=reason)
+            return RuleOutcome(rule, applies=False, reason=reason)
         reasons.append(reason)
-    return Outcome(rule, applies=True, reason=", ".join(reasons) or "it is for every job")
+    return RuleOutcome(rule, applies=True, reason=", ".join(reasons) or "it is for every job")
 
 
-def _checked(when: Conditions, facts: Facts) -> Iterator[tuple[bool, str]]:
+def _checked(when: Conditions, facts: RequestFacts) -> Iterator[tuple[bool, str]]:
     """Each condition that is stated: whether it holds, and the fact in words."""
     for name in ("framework", "scheduler", "partition", "accelerator"):
         allowed, fact = getattr(when, name), getattr(facts, name)

@@ -26,7 +26,7 @@ _NO_HISTORY = "point"  # the axis of a number that was written once
 
 
 @dataclass(frozen=True)
-class Run:
+class ComparedRun:
     deployment: str
     training: str
     state: str
@@ -57,19 +57,19 @@ class Comparison:
     rising: bool  # whether more of it is better
     names: tuple[str, ...]  # of all numbers, those that most have first
     differs: tuple[str, ...]  # names of what they were given that is not the same for all
-    runs: tuple[Run, ...]
+    runs: tuple[ComparedRun, ...]
     remarks: tuple[str, ...]  # what is wrong with their numbers, in words
     axis: str  # what the places of most curves are, such as epoch: only these are drawn beside each other
 
-    def label(self, run: Run) -> str:
+    def label(self, run: ComparedRun) -> str:
         """What tells a training from the others: ``lr=0.1, batch-size=64``."""
         settings = ", ".join(f"{name}={run.given[name]}" for name in self.differs if name in run.given)
         return settings or run.training
 
-    def best(self, run: Run) -> tuple[float, float] | None:
+    def best(self, run: ComparedRun) -> tuple[float, float] | None:
         return run.best(self.by, rising=self.rising)
 
-    def drawn(self) -> list[tuple[int, Run, Curve]]:
+    def drawn(self) -> list[tuple[int, ComparedRun, Curve]]:
         """The curves that share the axis, with the places of their trainings, from 0."""
         curves = ((place, run, run.curve(self.by)) for place, run in enumerate(self.runs))
         return [(place, run, curve) for place, run, curve in curves if curve and curve.by == self.axis]
@@ -114,7 +114,7 @@ def compare(
     is_better_above = is_rising(by) if rising is None else rising
     remarks += [f"{run.training}: {line}" for run in runs for line in [*run.curves.lost, *run.curves.remarks]]
 
-    def place(run: Run) -> tuple[bool, float]:
+    def place(run: ComparedRun) -> tuple[bool, float]:
         best = run.best(by, rising=is_better_above)
         return best is None, (-best[1] if is_better_above else best[1]) if best else 0.0
 
@@ -144,7 +144,7 @@ def curves_of(store: DeploymentStore) -> Curves:
     return read_curves(store.results, [file.path for file in store.files if (store.results / file.path).is_file()])
 
 
-def run_of(store: DeploymentStore) -> Run:
+def run_of(store: DeploymentStore) -> ComparedRun:
     record, plan = store.record_now(), store.plan
     job, curves = record.get("job") or {}, curves_of(store)
     metrics: dict[str, Any] = dict(record.get("metrics") or {})
@@ -156,7 +156,7 @@ def run_of(store: DeploymentStore) -> Run:
         if not (store.results / CODE / name).exists():
             curves.remarks.append(f"{name} stays on the target: modak results {store.name} --also {name} fetches it")
     started, ended = job.get("started"), job.get("ended")
-    return Run(
+    return ComparedRun(
         deployment=store.name,
         training=str(plan.get("training", store.name)),
         state=_state(record, str(job.get("state", "NONE"))),
@@ -187,7 +187,7 @@ def _given(plan: Plan) -> dict[str, str]:
     return {**beside, **arguments}
 
 
-def _differing(runs: Iterable[Run]) -> tuple[str, ...]:
+def _differing(runs: Iterable[ComparedRun]) -> tuple[str, ...]:
     """Names of what is not the same for all; arguments first, as the first training has them."""
     run_list = list(runs)
     names = list(dict.fromkeys(name for run in run_list for name in reversed(run.given)))

@@ -15,7 +15,7 @@ from modak_ansible.stages.jobs.results import fetch, look
 from modak_ansible.stages.report import report
 from modak_ansible.stages.results import wanted_files
 from modak_ansible.store.deployment import DeploymentStore
-from modak_ansible.store.record import Record
+from modak_ansible.store.record import DeploymentRecord
 from modak_ansible.target.jobs.situation import Situation
 from modak_ansible.transport.lifeline import signals_as_interrupts
 
@@ -73,7 +73,7 @@ def fetch_if_completed(
         if deadline is not None and any(target.lacks_files for target in targets):
             return None
         for store in stores:
-            Record(store.folder).note_unchanged("dataset", "image", "job")
+            DeploymentRecord(store.folder).note_unchanged("dataset", "image", "job")
         return sum([target.fetch() for target in targets])
 
 

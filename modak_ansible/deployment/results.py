@@ -14,9 +14,9 @@ from modak_ansible.reading.blueprint.forms.text_rules import pattern_problem
 from modak_ansible.store.deployment import DeploymentStore, ResultFile
 from modak_ansible.store.forecasts import told_of
 from modak_ansible.store.project import COPIED
-from modak_ansible.store.record import EnergyNote, Record
+from modak_ansible.store.record import DeploymentRecord, EnergyNote
 from modak_ansible.target.core.files import sha256_of
-from modak_ansible.target.jobs.situation import Left
+from modak_ansible.target.jobs.situation import LeftFiles
 
 
 class ResultsWarning(UserWarning):
@@ -48,7 +48,7 @@ class Results:
     files: tuple[ResultFile, ...]
     missing: tuple[str, ...]
     unnamed: tuple[str, ...]
-    left: Left | None
+    left: LeftFiles | None
     energy: EnergyNote | None
     starts: tuple[str, ...]
     is_gone: bool
@@ -71,7 +71,7 @@ def results_of(stores: list[DeploymentStore], to: Path | None = None, also: Sequ
     deployed = [store for store in stores if not store.record.get("undeployed")]
     for store in deployed if also else ():
         before = store.record_now().get("more_outputs") or []
-        Record(store.folder).update(more_outputs=list(dict.fromkeys([*before, *also])))
+        DeploymentRecord(store.folder).update(more_outputs=list(dict.fromkeys([*before, *also])))
     try:
         if deployed:
             fetch_results(*deployed)
@@ -82,7 +82,7 @@ def results_of(stores: list[DeploymentStore], to: Path | None = None, also: Sequ
     all_results = [_results(store, to / store.name if to and len(stores) > 1 else to) for store in stores]
     for store, results in zip(stores, all_results, strict=True):
         if patterns := store.record_now().get("more_outputs"):  # what fitted nothing of all there is, is not told again
-            Record(store.folder).update(
+            DeploymentRecord(store.folder).update(
                 more_outputs=[pattern for pattern in patterns if pattern not in results.missing]
             )
     return all_results

@@ -32,7 +32,7 @@ _OVER = ("UNDEPLOYED",)
 
 
 @dataclass
-class Entry:
+class StatusEntry:
     """A deployment, and what is known of it now."""
 
     known: DeploymentStore
@@ -129,7 +129,7 @@ class StatusRow(TypedDict, total=False):
     digest: str
 
 
-def row_of(entry: Entry) -> StatusRow:
+def row_of(entry: StatusEntry) -> StatusRow:
     """One line of the answer.
 
     Raises:
@@ -188,7 +188,7 @@ def row_of(entry: Entry) -> StatusRow:
     }
 
 
-def _machine(entry: Entry) -> str:
+def _machine(entry: StatusEntry) -> str:
     """The machines made for it, since when, and what they have cost; empty elsewhere, and once they are gone."""
     store = entry.known
     target = store.plan["target"]
@@ -207,7 +207,7 @@ def _machine(entry: Entry) -> str:
     return f"{names} {cost}{predicted_words}{costs_until(machines[0]['provider'])}"
 
 
-def starts_of(entry: Entry) -> list[Told]:
+def starts_of(entry: StatusEntry) -> list[Told]:
     """When the job was expected to begin, and when it did."""
     record, job = entry.known.record, _job(entry)
     forecast = entry.answer["forecast"] if entry.answer else None
@@ -215,7 +215,7 @@ def starts_of(entry: Entry) -> list[Told]:
     return told_of({**record, "job": job, "forecasts": forecasts or record.get("forecasts") or []})
 
 
-def _job(entry: Entry) -> JobNote:
+def _job(entry: StatusEntry) -> JobNote:
     """What its target says of the job, or what was known last."""
     noted_job: JobNote = entry.known.record.get("job") or {}
     if entry.answer is None or (not entry.answer["there"] and not may_live(entry.known)):  # its folder was cleared
@@ -229,7 +229,7 @@ def damaged_row(folder: Path, why: str) -> StatusRow:
     return {"deployment": folder.name, "state": "DAMAGED", "explanation": why}
 
 
-def rows_of(entries: list[Entry]) -> list[StatusRow]:
+def rows_of(entries: list[StatusEntry]) -> list[StatusRow]:
     """All lines, in the order in which they are shown; a damaged deployment hides no other."""
     rows = []
     searches: dict[str, SearchState | None] = {}
@@ -274,7 +274,7 @@ def _place(row: StatusRow) -> tuple[int, float]:
     return _ORDER.index(state) if state in _ORDER else over, row.get("position") or float("inf")
 
 
-def _state(entry: Entry, job: JobNote) -> str:
+def _state(entry: StatusEntry, job: JobNote) -> str:
     if entry.known.record.get("undeployed"):
         return "UNDEPLOYED"
     if entry.answer is None and is_damaged(entry.known):
@@ -282,13 +282,13 @@ def _state(entry: Entry, job: JobNote) -> str:
     return "PRUNED" if _pruned(entry, job) else str(job.get("state", "NONE"))
 
 
-def _pruned(entry: Entry, job: JobNote) -> str:
+def _pruned(entry: StatusEntry, job: JobNote) -> str:
     """Why a trial of a search was cancelled; empty where it was not."""
     trial = entry.known.record.get("trial")
     return trial["pruned"] if trial and job.get("state") == "CANCELLED" else ""
 
 
-def _explanation(entry: Entry, job: JobNote) -> str:
+def _explanation(entry: StatusEntry, job: JobNote) -> str:
     if pruned := _pruned(entry, job):
         return pruned
     if entry.answer is None and is_damaged(entry.known):
@@ -314,7 +314,7 @@ def _stage(record: RecordData, job: JobNote) -> str:
     return "results" if stage == "report" else stage
 
 
-def _elapsed(entry: Entry, job: JobNote) -> float | None:
+def _elapsed(entry: StatusEntry, job: JobNote) -> float | None:
     """Seconds that the job has run, or ran; by the target's own clock."""
     if job.get("state") in PENDING:  # it may have run before, and is queued again
         return None

@@ -9,7 +9,7 @@ from functools import partial
 from queue import SimpleQueue
 from threading import Event, Thread
 
-from modak_ansible.deployment.status import Entry, may_live, may_tell
+from modak_ansible.deployment.status import StatusEntry, may_live, may_tell
 from modak_ansible.errors import ModakError
 from modak_ansible.stages.base import words_of_disk
 from modak_ansible.stages.jobs.query import Asking, QueriedJob, ask_for_jobs
@@ -23,7 +23,7 @@ from modak_ansible.transport.ssh import Connection, Way, connect
 class _Group:
     """Deployments that are asked for together; the first one's plan says where."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[StatusEntry, ...]
     asking: Asking
 
     def take(self, jobs: Mapping[str, QueriedJob], problem: str) -> None:
@@ -34,7 +34,7 @@ class _Group:
 
 
 def ask_targets(
-    entries: Iterable[Entry],
+    entries: Iterable[StatusEntry],
     every: float = 0.0,
     heard: Callable[[], None] | None = None,
     *,
@@ -90,9 +90,9 @@ def ask_targets(
             over.set()
 
 
-def _groups(entries: list[Entry], every: float, inside: str) -> list[_Group]:
+def _groups(entries: list[StatusEntry], every: float, inside: str) -> list[_Group]:
     """Entries by the way to their targets; those whose plan does not say it are left out."""
-    by_queue: dict[str, list[Entry]] = {}
+    by_queue: dict[str, list[StatusEntry]] = {}
     for entry in entries:
         try:
             queue = entry.known.queue
@@ -116,7 +116,7 @@ def connection_of(store: DeploymentStore) -> Connection:
     return connect(way, origin["testbed"], folder, store.folder, origin["state"])
 
 
-def _group(entries: list[Entry], every: float, inside: str) -> _Group | None:
+def _group(entries: list[StatusEntry], every: float, inside: str) -> _Group | None:
     """The group of some deployments, by the first of them whose files say how its target is entered."""
     problem = "origin.json beside its plan cannot be read; deploy its blueprint again"
     for entry in entries:

@@ -17,7 +17,7 @@ from modak_ansible.deployment.fetching import fetch_results
 from modak_ansible.deployment.playbook import Listener
 from modak_ansible.deployment.results import Results, results_of
 from modak_ansible.deployment.searches.searching import deploy_all as run_all
-from modak_ansible.deployment.status import Entry, StatusRow, rows_of
+from modak_ansible.deployment.status import StatusEntry, StatusRow, rows_of
 from modak_ansible.deployment.status_query import ask_targets
 from modak_ansible.errors import ModakError, UsageError, nearest
 from modak_ansible.planning.service import Planned, plan_all
@@ -91,7 +91,7 @@ def deploy(
     deadline = None if time_limit is None else time.monotonic() + time_limit
     plans = [planned] if isinstance(planned, Planned) else list(planned)
     deployed = run_all(plans, wait=wait, deadline=deadline, listener=listener)
-    return rows_of([Entry(store) for store in deployed.stores])
+    return rows_of([StatusEntry(store) for store in deployed.stores])
 
 
 def status(deployment: str | None = None, *, training: str | None = None, ask: bool = True) -> list[StatusRow]:
@@ -111,7 +111,7 @@ def status(deployment: str | None = None, *, training: str | None = None, ask: b
         stores = find_trainings(deployment, training)
     else:
         stores = not_superseded(glance(state_folder(Path.cwd())))
-    entries = [Entry(store) for store in stores]
+    entries = [StatusEntry(store) for store in stores]
     if ask:
         ask_targets(entries)
     return rows_of(entries)

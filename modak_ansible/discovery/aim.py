@@ -17,7 +17,7 @@ from modak_ansible.reading.blueprint.forms import text_rules as rules
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.inputs import Inputs
 from modak_ansible.reading.blueprint.reader import read_targets
-from modak_ansible.reading.blueprint.target_words import Wanted
+from modak_ansible.reading.blueprint.target_words import TargetDefaults
 from modak_ansible.store.project import (
     blueprint_state,
     check_name,
@@ -120,7 +120,7 @@ def targets_of_file(path: Path) -> list[Target]:
         InvalidBlueprint: with every mistake and its place.
     """
     mistakes = Mistakes()
-    targets = read_targets(path, Inputs(), mistakes, Wanted(path.stem))
+    targets = read_targets(path, Inputs(), mistakes, TargetDefaults(path.stem))
     mistakes.raise_if_any()
     return list(targets.values())
 

@@ -20,7 +20,7 @@ STRANGER = (
 )
 
 
-class Seen(NamedTuple):
+class Support(NamedTuple):
     """How much of a question is on record."""
 
     unknown: tuple[str, ...]  # what no record has; the answer is not to be relied on
@@ -36,13 +36,13 @@ class Coverage:
         self._machines = sorted(machine.name for machine in machines if f"machine {machine.name}" in self._counts)
         self._frameworks = {name.removeprefix("framework ") for name in self._counts if name.startswith("framework ")}
 
-    def run(self, run: Run, question: Question) -> Seen:
+    def run(self, run: Run, question: Question) -> Support:
         """Of one run; where steps of it were timed on the target, only what is other than in these counts."""
         if run.reference:
             return self._beside(run, question, run.reference)
         facts = run.facts
         if facts.framework not in self._frameworks:
-            return Seen((f"no record of {facts.framework}",), (), 0)
+            return Support((f"no record of {facts.framework}",), (), 0)
         unknown, counts = self._place(run, question), [self._counts[f"framework {facts.framework}"]]
         notes = []
         entry = self._counts.get(f"entry {facts.entry}", 0)
@@ -55,9 +55,9 @@ class Coverage:
         if processes_of(question) > 1:
             why = why_unknown(run, question)
             (unknown if why else notes).append(why or LAW)
-        return Seen(tuple(unknown), (*notes, *self._notes(run)), min(counts))
+        return Support(tuple(unknown), (*notes, *self._notes(run)), min(counts))
 
-    def _beside(self, run: Run, question: Question, reference: Reference) -> Seen:
+    def _beside(self, run: Run, question: Question, reference: Reference) -> Support:
         timed, old, old_run = reference
         is_same = (run.facts, run.batch, question.settings) == (
             old_run.facts,
@@ -65,18 +65,18 @@ class Coverage:
             old.settings,
         )
         if is_same and processes_of(question) == 1:
-            seen = Seen((), (), 1)
+            seen = Support((), (), 1)
         else:
             seen = self.difference(old_run, run, old, question)
         by = f"by {counted(timed.count, 'step')} of it, timed on {timed.target} on {timed.date[:10]}"
         law = (LAW,) if processes_of(question) > 1 and not seen.unknown else ()
-        return Seen(seen.unknown, (by, *law), seen.records)
+        return Support(seen.unknown, (by, *law), seen.records)
 
     def has_entry(self, entry: str) -> bool:
         """Whether a build was measured at all."""
         return f"entry {entry}" in self._counts
 
-    def difference(self, first_run: Run, second_run: Run, old: Question, new: Question) -> Seen:
+    def difference(self, first_run: Run, second_run: Run, old: Question, new: Question) -> Support:
         """Of what two runs differ in; what they have in common may be as unknown as it likes."""
         unknown = self._place(second_run, new)
         counts: list[int] = []
@@ -109,7 +109,7 @@ class Coverage:
             unknown.append("the model does not tell them apart")
         of_all = 0 if is_by_law else self._counts.get(f"framework {after.framework}", 0)
         records = min(counts) if counts else of_all
-        return Seen(tuple(dict.fromkeys(unknown)), tuple(self._notes(second_run)), records)
+        return Support(tuple(dict.fromkeys(unknown)), tuple(self._notes(second_run)), records)
 
     def _place(self, run: Run, question: Question) -> list[str]:
         if question.accelerator and run.machine is None:

@@ -13,10 +13,10 @@ from modak_ansible.performance.doubts import Coverage, doubts_of
 from modak_ansible.performance.features import FEATURES_OF, Facts
 from modak_ansible.performance.regression import Regression, Vector
 from modak_ansible.performance.run import Reference, Run, Runs
-from modak_ansible.performance.scaling import Run as ScalingRun
+from modak_ansible.performance.scaling import ScalingRun
 from modak_ansible.performance.series import runs_for
 from modak_ansible.performance.stored import Stored, read_stored
-from modak_ansible.performance.together import Together
+from modak_ansible.performance.together import Combinations
 
 SHIPPED = Path(__file__).parent / "model.json"
 _LEAST_START = 0.1  # seconds: nothing that imports a framework is faster
@@ -64,7 +64,7 @@ class PerformanceModel:
         self._left: dict[object, tuple[str, ...]] = {}
         self._kept: dict[object, tuple[Question, Run, list[Part]]] = {}
         self.known = Coverage(self.regressions, stored.machines)
-        self._together = Together(stored.together)
+        self._together = Combinations(stored.together)
 
     def predict(self, question: Question) -> Prediction:
         """How long a whole run takes, its parts, and what of it is not known.

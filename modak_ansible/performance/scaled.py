@@ -15,7 +15,7 @@ from modak_ansible.model.request import Request
 from modak_ansible.model.scaled import Scaled, ScalePoint, Shape
 from modak_ansible.model.target import Scheduler
 from modak_ansible.optimisations.base import between
-from modak_ansible.performance.scaling import Limits, Run, Scaling, choose, fit_scaling, seen_efficiency
+from modak_ansible.performance.scaling import Limits, Scaling, ScalingRun, choose, fit_scaling, seen_efficiency
 
 _THREADED = {"openmp"}
 _SHOWN = 64  # numbers of nodes in a curve; of more, the powers of two
@@ -28,7 +28,7 @@ class Predictor(Protocol):
         """How long a whole run takes."""
 
 
-def scaled_program(request: Request, runs: Sequence[Run] = ()) -> Scaled | None:
+def scaled_program(request: Request, runs: Sequence[ScalingRun] = ()) -> Scaled | None:
     """The best shape of a program for what it asks for; None where it leaves nothing to the planner, or is a training.
 
     Args:
@@ -67,7 +67,7 @@ def scaled_training(
     layout: ProcessLayout,
     question: Question,
     model: Predictor,
-    runs: Sequence[Run] = (),
+    runs: Sequence[ScalingRun] = (),
     hosts: int = 1,
 ) -> Scaled | None:
     """The best number of whole nodes of a training for what it asks for; None where it leaves nothing to the planner.
@@ -217,7 +217,7 @@ def with_shape(request: Request, scaled: Scaled) -> Request:
 _UNKNOWN = "how it scales is not known: no records with two numbers of processes, no scaling_efficiency that was seen"
 
 
-def _law(request: Request, runs: Sequence[Run], processes: int) -> tuple[Scaling | None, str]:
+def _law(request: Request, runs: Sequence[ScalingRun], processes: int) -> tuple[Scaling | None, str]:
     """From measured runs, or else from the efficiency that the request says was seen with what it asks for."""
     if len({run.processes for run in runs}) > 1:
         return fit_scaling(runs), f"{len(runs)} records"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from modak_ansible.model.request import Request
 from modak_ansible.performance.fit.machines import called, machine_name
-from modak_ansible.performance.scaling import Run
+from modak_ansible.performance.scaling import ScalingRun
 from modak_ansible.performance.stored import Series
 
 if TYPE_CHECKING:  # planning reads no records, and what they are made of takes a moment
@@ -47,7 +47,7 @@ def series(records: Iterable[Record]) -> tuple[Series, ...]:
     )
 
 
-def runs_for(request: Request, all_series: Sequence[Series]) -> tuple[Run, ...]:
+def runs_for(request: Request, all_series: Sequence[Series]) -> tuple[ScalingRun, ...]:
     """The runs that say most of how a request's program scales: those with the most numbers of processes."""
     application, processor = request.application, request.target.processor
     this_machine = processor.model and called(processor.model, processor.architecture)
@@ -58,7 +58,7 @@ def runs_for(request: Request, all_series: Sequence[Series]) -> tuple[Run, ...]:
     if this_machine or len(machines) > 1:
         matches = [one_series for one_series in matches if one_series.machine == this_machine]
     richest = max(matches, key=lambda one_series: len({processes for processes, _ in one_series.runs}), default=None)
-    return tuple(Run(*run) for run in richest.runs) if richest else ()
+    return tuple(ScalingRun(*run) for run in richest.runs) if richest else ()
 
 
 def _program(record: Record) -> str:

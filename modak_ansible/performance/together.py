@@ -29,7 +29,7 @@ def together(all_facts: Iterable[Facts]) -> dict[str, tuple[tuple[str, ...], ...
     }
 
 
-class Together:
+class Combinations:
     """What the records have of switches together.
 
     Args:

@@ -26,7 +26,7 @@ from modak_ansible.optimisations.computation.memory import planned_memory
 from modak_ansible.optimisations.job.image import collision_of
 from modak_ansible.optimisations.sums import SumsOptimisation
 from modak_ansible.performance.scaled import scaled_program, scaled_training, with_shape
-from modak_ansible.performance.scaling import Run
+from modak_ansible.performance.scaling import ScalingRun
 from modak_ansible.planning.comparison import PerformanceModel
 from modak_ansible.planning.costs.money import planned_cost
 from modak_ansible.planning.data import ON_TARGET, planned_datasets, with_data
@@ -184,7 +184,7 @@ def _scaled(allocation: JobAllocation, model: PerformanceModel | None) -> tuple[
     return (allocation, None) if scaled is None else (_with(allocation, scaled), scaled)
 
 
-def _runs(allocation: JobAllocation, model: PerformanceModel | None) -> tuple[Run, ...]:
+def _runs(allocation: JobAllocation, model: PerformanceModel | None) -> tuple[ScalingRun, ...]:
     runs_of = getattr(model, "scaling_runs", None)
     return runs_of(allocation.asked) if runs_of and allocation.asked.scale else ()
 

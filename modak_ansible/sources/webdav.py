@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote, urljoin, urlsplit
 from modak_ansible.errors import unwrapped
 from modak_ansible.model.dataset import DataFile, DataSource
 from modak_ansible.sources.base import SourceProblem, Unreached
-from modak_ansible.sources.listed import Listed, Listing, nothing_in, path_not_found, root_of, select_names
+from modak_ansible.sources.listed import ListedSource, Listing, nothing_in, path_not_found, root_of, select_names
 from modak_ansible.target.core.files import expanded
 from modak_ansible.target.datasets.listed import Access, etag_of
 
@@ -43,7 +43,7 @@ class _Entry(NamedTuple):
     version: str
 
 
-class WebDav(Listed):
+class WebDav(ListedSource):
     """Fetched by the target itself, which is shown the login while it does; else from here."""
 
     kinds: ClassVar[tuple[str, ...]] = ("webdav",)

@@ -16,7 +16,7 @@ from modak_ansible.model.quantities import format_seconds
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.logs import note
 from modak_ansible.store.project import read_origin
-from modak_ansible.store.record import Record
+from modak_ansible.store.record import DeploymentRecord
 from modak_ansible.target.core.files import mend_of
 from modak_ansible.target.core.plan import Plan
 from modak_ansible.transport.rsync import Say
@@ -47,8 +47,8 @@ class Stage:
         return f"{self.plan['name']}-{self.plan['digest'][:12]}"
 
     @property
-    def record(self) -> Record:
-        return Record(self.folder)
+    def record(self) -> DeploymentRecord:
+        return DeploymentRecord(self.folder)
 
     @property
     def store(self) -> DeploymentStore:

@@ -23,8 +23,8 @@ from modak_ansible.target.core.plan import Choice
 from modak_ansible.target.core.staging import ATTEMPTS, RANKS, RUNTIMES_OWN, WRITTEN, is_log
 from modak_ansible.target.jobs.numbers import number, numbers_of_epoch, shown_numbers
 from modak_ansible.target.jobs.progress import METRICS, progress_of, read_metrics, with_curves
-from modak_ansible.target.jobs.results import ResultFile, Results
-from modak_ansible.target.jobs.situation import LIVING, Left, Progress
+from modak_ansible.target.jobs.results import JobResults, ResultFile
+from modak_ansible.target.jobs.situation import LIVING, LeftFiles, Progress
 from modak_ansible.target.metrics.curves import read_curves
 from modak_ansible.transport.rsync import pull
 
@@ -46,7 +46,7 @@ def fetch_results(stage: Stage) -> Outcome:
     plan = stage.plan
     outputs = {stage.deployment: outputs_of(stage)}
     answer = stage.call("modak_results", workspace=plan["target"]["workspace"], outputs=outputs)
-    results: Results = answer["listed"][stage.deployment]
+    results: JobResults = answer["listed"][stage.deployment]
 
     def bring(paths: list[str], part: Path) -> None:
         pull(stage.connection, results["folder"], paths, part, stage.say)
@@ -59,14 +59,14 @@ def outputs_of(stage: Stage) -> list[str]:
     return list(dict.fromkeys([*stage.plan["application"]["outputs"], *stage.record.read().get("more_outputs", [])]))
 
 
-def wanted_files(stage: Stage, results: Results) -> list[ResultFile]:
+def wanted_files(stage: Stage, results: JobResults) -> list[ResultFile]:
     """Those of the files on the target that are not here as they are there."""
     _check_paths(results["files"])
     folder = stage.store.results
     return [file for file in results["files"] if not _is_here(folder / file["path"], file)]
 
 
-def keep_results(stage: Stage, results: Results, bring: Bring) -> Outcome:
+def keep_results(stage: Stage, results: JobResults, bring: Bring) -> Outcome:
     """Keeps what the job left, and has the deployment's record and the project's records tell of it.
 
     Args:
@@ -140,7 +140,7 @@ def keep_results(stage: Stage, results: Results, bring: Bring) -> Outcome:
     return Outcome(bool(files_wanted), message, {"results": str(folder), "metrics": summary})
 
 
-def words_of_left(left: Left) -> str:
+def words_of_left(left: LeftFiles) -> str:
     """What a job wrote that stays on the target, and how to have it."""
     names = ", ".join(left["names"]) + (" ..." if left["count"] > len(left["names"]) else "")
     count = "a file" if left["count"] == 1 else f"{left['count']} files"
@@ -168,7 +168,7 @@ def _is_silent(folder: Path, files: Sequence[ResultFile]) -> bool:
     return all(line.startswith(RUNTIMES_OWN) for line in lines)
 
 
-def _forget_another_run(stage: Stage, results: Results) -> None:
+def _forget_another_run(stage: Stage, results: JobResults) -> None:
     """What is here of another run, and not on the target, must not be taken for the present one's."""
     present = {file["path"] for file in results["files"]}
     for old in stage.store.files if stage.store.has_old_results else ():
@@ -211,7 +211,7 @@ def _fetch(bring: Bring, files: list[ResultFile], folder: Path, *, is_over: bool
     shutil.rmtree(part, ignore_errors=True)
 
 
-def _summary(metrics: Report, folder: Path, results: Results) -> Metrics | None:
+def _summary(metrics: Report, folder: Path, results: JobResults) -> Metrics | None:
     """What a summary says of a training; None where nothing that it wrote holds a number."""
     epoch_list = metrics.get("epochs")
     epochs = [epoch for epoch in epoch_list if isinstance(epoch, dict)] if isinstance(epoch_list, list) else []

@@ -30,7 +30,7 @@ from modak_ansible.transport.rsync import Say
 
 
 @dataclass(frozen=True)
-class Listed:
+class PlannedVariant:
     group: str
     variant: str
     rounds: int
@@ -129,8 +129,8 @@ class Benching:
             say(f"{file.path} has records of this suite: rounds that are complete are not measured anew")
         return history
 
-    def _listed(self, group: str, rounds: int, variant: Variant) -> Listed:
-        listed = Listed(group, variant.name, rounds)
+    def _listed(self, group: str, rounds: int, variant: Variant) -> PlannedVariant:
+        listed = PlannedVariant(group, variant.name, rounds)
         place = self._places[variant.target]
         if waits_for_processor(variant, place):
             return replace(listed, problem="planned for the processor that is found on the target")

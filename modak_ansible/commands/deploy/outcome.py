@@ -81,10 +81,10 @@ def carry_out(
 
 def _rows_of(stores: Iterable[DeploymentStore]) -> list[StatusRow]:
     """How trainings are by their records as these are now, in the order given."""
-    from modak_ansible.deployment.status import Entry, row_of
+    from modak_ansible.deployment.status import StatusEntry, row_of
     from modak_ansible.store.deployment import DeploymentStore
 
-    return [row_of(Entry(DeploymentStore(store.folder))) for store in stores]
+    return [row_of(StatusEntry(DeploymentStore(store.folder))) for store in stores]
 
 
 # What of a row is printed as JSON, by the names that it has there.

@@ -16,7 +16,7 @@ from modak_ansible.store.project import find_blueprint
 
 if TYPE_CHECKING:
     from modak_ansible.deployment.notebooks import Listening
-    from modak_ansible.deployment.status import Entry
+    from modak_ansible.deployment.status import StatusEntry
     from modak_ansible.planning.service import Planned
     from modak_ansible.store.deployment import DeploymentStore
     from modak_ansible.transport.ssh import Connection
@@ -50,7 +50,7 @@ def command(
     keep it. The same command returns to a running one, and to what was saved in one that has ended. Notebooks (*.ipynb)
     are brought here when it ends.
     """
-    from modak_ansible.deployment.status import Entry
+    from modak_ansible.deployment.status import StatusEntry
     from modak_ansible.deployment.status_query import connection_of
     from modak_ansible.transport.tunnel import Tunnel, free_port
 
@@ -62,7 +62,7 @@ def command(
     try:
         store = _submitted(planned)
         name, connection = store.name, connection_of(store)
-        server = _ready(Entry(store), connection)
+        server = _ready(StatusEntry(store), connection)
     except KeyboardInterrupt:
         typer.echo(f"What has begun continues. To open it: {reopen}\nTo end its job: modak cancel {name}", err=True)
         raise
@@ -172,7 +172,7 @@ def _submitted(planned: Planned) -> DeploymentStore:
     return DeploymentStore(store.folder)
 
 
-def _ready(entry: Entry, connection: Connection) -> Listening:
+def _ready(entry: StatusEntry, connection: Connection) -> Listening:
     """Waits for the job to run, and for its JupyterLab to listen.
 
     Raises:
@@ -280,7 +280,7 @@ def _hold(store: DeploymentStore, tunnel: Tunnel | None, server: Listening, how_
         TargetUnreachable: it cannot be.
     """
     from modak_ansible.deployment.notebooks import answers
-    from modak_ansible.deployment.status import Entry
+    from modak_ansible.deployment.status import StatusEntry
     from modak_ansible.deployment.status_query import ask_targets
 
     is_silent = False
@@ -294,7 +294,7 @@ def _hold(store: DeploymentStore, tunnel: Tunnel | None, server: Listening, how_
                 typer.echo("it answers again", err=True)
             is_silent = False
             continue
-        entry = Entry(store)
+        entry = StatusEntry(store)
         ask_targets([entry])
         if entry.answer and not entry.problem and entry.state != "RUNNING":
             return

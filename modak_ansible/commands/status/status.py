@@ -14,7 +14,7 @@ from modak_ansible.errors import UsageError
 from modak_ansible.store.project import state_folder
 
 if TYPE_CHECKING:
-    from modak_ansible.deployment.status import Entry, StatusRow
+    from modak_ansible.deployment.status import StatusEntry, StatusRow
 
 EXAMPLES = "Example: modak status --watch; modak status mnist-pytorch-slurm --json"
 
@@ -43,18 +43,18 @@ def command(
     _ask_and_show(_entries(deployment, training), as_json=as_json, offline=offline)
 
 
-def _entries(deployment: str | None, training: str | None) -> list[Entry]:
-    from modak_ansible.deployment.status import Entry
+def _entries(deployment: str | None, training: str | None) -> list[StatusEntry]:
+    from modak_ansible.deployment.status import StatusEntry
     from modak_ansible.store.deployments import find_deployments, find_trainings, glance, not_superseded
 
     _refuse(bool(training and not deployment), "--training needs a blueprint", "modak status BLUEPRINT")
     if deployment and training:
-        return [Entry(store) for store in find_trainings(deployment, training)]
+        return [StatusEntry(store) for store in find_trainings(deployment, training)]
     stores = find_deployments(deployment) if deployment else glance(state_folder(Path.cwd()))
-    return [Entry(store) for store in not_superseded(stores)]
+    return [StatusEntry(store) for store in not_superseded(stores)]
 
 
-def _ask_and_show(entries: list[Entry], *, as_json: bool, offline: bool) -> None:
+def _ask_and_show(entries: list[StatusEntry], *, as_json: bool, offline: bool) -> None:
     from modak_ansible.deployment.status import may_tell, rows_of
 
     open_ones = [] if offline else [entry for entry in entries if may_tell(entry.known)]
@@ -91,7 +91,7 @@ def _refuse(condition: bool, message: str, hint: str = "") -> None:
         raise UsageError(message, hint=hint)
 
 
-def _watch(entries: list[Entry], every: float, *, as_json: bool, offline: bool) -> None:
+def _watch(entries: list[StatusEntry], every: float, *, as_json: bool, offline: bool) -> None:
     from modak_ansible.commands.status.watch import watch_for
     from modak_ansible.deployment.status import rows_of
     from modak_ansible.deployment.status_query import ask_targets
@@ -115,7 +115,7 @@ def _watch(entries: list[Entry], every: float, *, as_json: bool, offline: bool) 
         update()
 
 
-def _show(rows: list[StatusRow], entries: list[Entry], *, as_json: bool) -> None:
+def _show(rows: list[StatusRow], entries: list[StatusEntry], *, as_json: bool) -> None:
     if as_json:
         print_json(rows)
     elif not rows:
@@ -125,7 +125,7 @@ def _show(rows: list[StatusRow], entries: list[Entry], *, as_json: bool) -> None
         _print_table(rows, _lines_below(rows, entries))
 
 
-def _lines_below(rows: list[StatusRow], entries: list[Entry]) -> list[str]:
+def _lines_below(rows: list[StatusRow], entries: list[StatusEntry]) -> list[str]:
     """What stands below the table: how searches are; of a deployment alone when it was expected to begin; and how far
     forecasts hold for the machines of jobs that wait."""
     from modak_ansible.deployment.status import starts_of

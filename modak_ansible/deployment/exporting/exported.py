@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
-from modak_ansible.deployment.comparison import Run, run_of
+from modak_ansible.deployment.comparison import ComparedRun, run_of
 from modak_ansible.errors import ModakError
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.target.core.files import mend_of, write_whole
@@ -24,7 +24,7 @@ TOOLS = ("mlflow", "tensorboard", "wandb")
 class Exported:
     """A run with what tools ask of it."""
 
-    run: Run
+    run: ComparedRun
     project: str  # the name of its blueprint or request
     digest: str  # of its plan
     # began, ended: seconds since the epoch; 0 and None where nobody knows

@@ -21,13 +21,13 @@ from modak_ansible.deployment.searches.study import (
     Trial,
     behind_median,
 )
-from modak_ansible.deployment.status import Entry, may_live
+from modak_ansible.deployment.status import StatusEntry, may_live
 from modak_ansible.deployment.status_query import ask_targets
 from modak_ansible.errors import JobFailed, ModakError, TargetUnreachable, TimeIsOver, UsageError, nearest
 from modak_ansible.planning.service import Planned, plan_trials, planned_from_file
 from modak_ansible.store.deployment import FOLDER, DeploymentStore
 from modak_ansible.store.deployments import known_deployments
-from modak_ansible.store.record import Record
+from modak_ansible.store.record import DeploymentRecord
 from modak_ansible.target.jobs.situation import LIVING
 from modak_ansible.target.metrics.curves import Curve
 
@@ -182,7 +182,7 @@ class _Searching:
         if not trials:
             return
         self._say(f"{len(trials)} of {len(self._study.trials)} trials had not ended; continuing with them")
-        entries = [Entry(self._deployment(trial)) for trial in trials]
+        entries = [StatusEntry(self._deployment(trial)) for trial in trials]
         self._ask([entry for entry in entries if entry.known.is_there and may_live(entry.known)])
         unsubmitted: list[Planned] = []
         for trial in trials:
@@ -236,14 +236,14 @@ class _Searching:
         if not planned:
             return
         for training in planned:
-            Record(training.save()).update(trial={"search": self._store.folder.name, "pruned": ""})
+            DeploymentRecord(training.save()).update(trial={"search": self._store.folder.name, "pruned": ""})
         for part in [planned] if planned[0].plan.target.scheduler.keeps_order else [[training] for training in planned]:
             deploy(part, wait=False, deadline=self._deadline, listener=self._quiet)
         self._quiet = None  # how the first was built and staged is told; the others find it done
 
     # --- what runs
 
-    def _ask(self, entries: Sequence[Entry], every: float = 0.0, heard: Any = None) -> None:
+    def _ask(self, entries: Sequence[StatusEntry], every: float = 0.0, heard: Any = None) -> None:
         """
         Raises:
             TargetUnreachable: the target does not answer.
@@ -257,7 +257,7 @@ class _Searching:
     def _watch(self) -> None:
         """Looks at what runs until something has ended or falls behind."""
         trials = self._running
-        entries = {trial.number: Entry(self._deployment(trial)) for trial in trials}
+        entries = {trial.number: StatusEntry(self._deployment(trial)) for trial in trials}
 
         def heard() -> None:
             late = self._deadline is not None and time.monotonic() > self._deadline
@@ -303,7 +303,9 @@ class _Searching:
             return False
         why = f"{self._search.objective} {value:.4g} at {by} {place:g}, where half of the others had {median:.4g}"
         self._study.keep(trial, TRIAL_PRUNED, why)
-        Record(self._deployment(trial).folder).update(trial={"search": self._store.folder.name, "pruned": why})
+        DeploymentRecord(self._deployment(trial).folder).update(
+            trial={"search": self._store.folder.name, "pruned": why}
+        )
         return True
 
     def _curve(self, trial: Trial) -> Curve | None:

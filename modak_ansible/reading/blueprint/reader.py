@@ -24,7 +24,7 @@ from modak_ansible.reading.blueprint.script.folder import ScriptFolders
 from modak_ansible.reading.blueprint.target_reader import TARGET, read_target
 from modak_ansible.reading.blueprint.target_words import (
     NOTHING_WANTED,
-    Wanted,
+    TargetDefaults,
     describes_machine,
     is_target_file,
     placed_on,
@@ -131,7 +131,9 @@ def read_template(path: Path, root: Item, inputs: Inputs, mistakes: Mistakes) ->
     return blueprint
 
 
-def read_targets(path: Path, inputs: Inputs, mistakes: Mistakes, wanted: Wanted = NOTHING_WANTED) -> dict[str, Target]:
+def read_targets(
+    path: Path, inputs: Inputs, mistakes: Mistakes, wanted: TargetDefaults = NOTHING_WANTED
+) -> dict[str, Target]:
     """The targets of a service template by the names of their nodes, or those of a target file.
 
     Args:

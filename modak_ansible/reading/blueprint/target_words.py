@@ -46,14 +46,14 @@ _MACHINE_PROPERTIES = tuple(name for name in _PROPERTIES if name != "workspace")
 WORDS = (SCHEDULER, *_PATHS, *_CAPABILITIES)
 
 
-class Wanted(NamedTuple):
+class TargetDefaults(NamedTuple):
     """What is known otherwise of a target that a file describes without a name."""
 
     name: str = ""  # what it is called; empty for its scheduler's name
     scheduler: str = ""  # what starts jobs there, where the file does not say it
 
 
-NOTHING_WANTED = Wanted()
+NOTHING_WANTED = TargetDefaults()
 
 
 def type_of(target: Target) -> str:
@@ -91,7 +91,7 @@ def _target_names(words: Item) -> list[str]:
     return [name for name, entry in words.entries.items() if describes_machine(entry)]
 
 
-def template_of(words: Item, base: Item, wanted: Wanted, mistakes: Mistakes) -> Item | None:
+def template_of(words: Item, base: Item, wanted: TargetDefaults, mistakes: Mistakes) -> Item | None:
     """A service template with the targets of a target file, or None where none of them has a type.
 
     Args:

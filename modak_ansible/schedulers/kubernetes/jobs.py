@@ -17,9 +17,9 @@ from ..base import (
     NO_WAITS,
     ActionRefused,
     CommandResult,
+    CommandRunner,
     JobRecord,
     JobState,
-    Run,
     Scheduler,
     SchedulerSilent,
     SubmissionRefused,
@@ -59,7 +59,7 @@ class Kubernetes(Scheduler):
     commands = ("kubectl",)
     knows_success = True
 
-    def submit(self, run: Run, script: str, name: str, waits: Waits = NO_WAITS) -> str:
+    def submit(self, run: CommandRunner, script: str, name: str, waits: Waits = NO_WAITS) -> str:
         if waits:
             raise SubmissionRefused("Kubernetes does not start a Job after another one")
         folder = run(["pwd", "-P"]).out.strip()
@@ -81,7 +81,7 @@ class Kubernetes(Scheduler):
                 return job_id
         raise SubmissionRefused(f"there are {_ATTEMPTS} Jobs of this deployment")
 
-    def _living(self, run: Run, job: Object, folder: str) -> str:
+    def _living(self, run: CommandRunner, job: Object, folder: str) -> str:
         """The id of the deployment's Job that has the name already; empty for one of an earlier attempt."""
         metadata = job["metadata"]
         scope = [f"--namespace={metadata['namespace']}"] if "namespace" in metadata else []
@@ -97,7 +97,7 @@ class Kubernetes(Scheduler):
             "" if is_over(present_job) or present_job["metadata"].get("deletionTimestamp") else str(id_of(present_job))
         )
 
-    def find(self, run: Run, name: str, folder: str) -> list[str]:
+    def find(self, run: CommandRunner, name: str, folder: str) -> list[str]:
         scope = _manifest(run, f"{folder}/job.sh").get("metadata", {}).get("namespace")
         place = [f"--namespace={scope}"] if scope else []
         jobs, _ = _listed(run, "jobs", [f"--selector={FOLDER}={digest_of(folder)}", *place])
@@ -105,7 +105,7 @@ class Kubernetes(Scheduler):
         matches.sort(key=lambda job: job["metadata"].get("creationTimestamp", ""))
         return [str(id_of(job)) for job in matches]
 
-    def statuses(self, run: Run, job_ids: Sequence[str]) -> dict[str, JobRecord]:
+    def statuses(self, run: CommandRunner, job_ids: Sequence[str]) -> dict[str, JobRecord]:
         records: Dict[str, JobRecord] = {}
         for namespace, names in _by_namespace(job_ids).items():
             selector = f"{JOB}={names[0]}" if len(names) == 1 else _MANAGED
@@ -118,7 +118,7 @@ class Kubernetes(Scheduler):
                     records[record.job_id] = record
         return records
 
-    def objection(self, run: Run, directives: str) -> str:
+    def objection(self, run: CommandRunner, directives: str) -> str:
         """What the API server says of a Job that it is only shown, and whether what its Pod would mount is there."""
         lines = [line[len(PREFIX) :] for line in directives.splitlines() if line.startswith(PREFIX)]
         manifest = _parsed("\n".join(lines))
@@ -139,7 +139,7 @@ class Kubernetes(Scheduler):
         answers = [run(["kubectl", "get", kind, name, *scope, "--output=name"]) for kind, name in references]
         return next((_words(answer) for answer in answers if "NotFound" in answer.err), "")
 
-    def cancel(self, run: Run, *job_ids: str) -> None:
+    def cancel(self, run: CommandRunner, *job_ids: str) -> None:
         living = [job_id for job_id, job in self.statuses(run, job_ids).items() if not job.state.is_final]
         for namespace, names in _by_namespace(living).items():
             words = ["--ignore-not-found", "--wait=false", "--cascade=foreground"]
@@ -147,7 +147,7 @@ class Kubernetes(Scheduler):
             if result.code != 0:
                 raise SchedulerSilent(result.said_by("kubectl"))
 
-    def hold(self, run: Run, job_id: str) -> None:
+    def hold(self, run: CommandRunner, job_id: str) -> None:
         record = self.status(run, job_id)
         if record is None or record.state is not JobState.QUEUED:
             raise ActionRefused("it is not waiting: suspending it would end its Pod")
@@ -155,15 +155,15 @@ class Kubernetes(Scheduler):
             raise ActionRefused(f"Kueue decides when it begins: kubectl lists it among the workloads of {record.queue}")
         _suspend(run, job_id, suspend=True)
 
-    def release(self, run: Run, job_id: str) -> None:
+    def release(self, run: CommandRunner, job_id: str) -> None:
         _suspend(run, job_id, suspend=False)
 
-    def requeue(self, run: Run, job_id: str) -> None:  # noqa: ARG002
+    def requeue(self, run: CommandRunner, job_id: str) -> None:  # noqa: ARG002
         raise ActionRefused("a Pod that has ended is not started again; cancel it, and resume the deployment")
 
     def enter(
         self,
-        run: Run,
+        run: CommandRunner,
         job: JobRecord,
         nodes: int,
         words: Sequence[str],
@@ -246,7 +246,7 @@ def _create(job: Object, *options: str) -> List[str]:
     return ["bash", "-c", f'{command} <<< "$1"', "kubectl", json.dumps(job)]
 
 
-def _manifest(run: Run, script: str) -> Object:
+def _manifest(run: CommandRunner, script: str) -> Object:
     """The Job in the head of a script; empty where there is none."""
     return _parsed(run(["sed", "-n", f"s/^{PREFIX}//p", script]).out)
 
@@ -267,7 +267,7 @@ def _by_namespace(job_ids: Sequence[str]) -> Dict[str, List[str]]:
     return by_namespace
 
 
-def _listed(run: Run, kinds: str, options: List[str]) -> Tuple[List[Object], List[Object]]:
+def _listed(run: CommandRunner, kinds: str, options: List[str]) -> Tuple[List[Object], List[Object]]:
     """The first of some kinds of objects, and those of the others.
 
     Raises:
@@ -312,7 +312,7 @@ def _words(result: CommandResult) -> str:
     return result.said_by("kubectl").replace('error when creating "STDIN": ', "")
 
 
-def _suspend(run: Run, job_id: str, *, suspend: bool) -> None:
+def _suspend(run: CommandRunner, job_id: str, *, suspend: bool) -> None:
     parsed = parsed_id(job_id)
     if parsed is None:
         raise ActionRefused(f"{job_id} is not a Kubernetes job")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Dict, Iterable, List, Optional
 
-from ..base import Run
+from ..base import CommandRunner
 from ..cluster import ClusterFacts, NodeKind, PartitionFacts, bytes_of, count_of, kinds_of
 
 _OUT = re.compile(r"unavail|unreach|closed_(?:Adm|LIM|Lock|RC)", re.IGNORECASE)
@@ -22,7 +22,7 @@ _ALL = re.compile(r"all\b|none\b", re.IGNORECASE)
 _MINUTES = re.compile(r"(\d{1,9}(?:\.\d{1,3})?) min\b", re.ASCII)
 
 
-def read_lsf(run: Run, user: str, groups: Iterable[str]) -> ClusterFacts:  # noqa: ARG001 - LSF has groups of its own
+def read_lsf(run: CommandRunner, user: str, groups: Iterable[str]) -> ClusterFacts:  # noqa: ARG001 - LSF has groups of its own
     unanswered: List[str] = []
     about = _out(run, ["lsid"], unanswered)
     nodes = read_hosts(
@@ -198,7 +198,7 @@ def _limits(text: str) -> tuple[str, Optional[int]]:
     return minutes, slots
 
 
-def _out(run: Run, command: List[str], unknown: List[str]) -> str:
+def _out(run: CommandRunner, command: List[str], unknown: List[str]) -> str:
     result = run(command)
     if result.code == 0 and result.out.strip():
         return result.out

@@ -13,8 +13,8 @@ from ..base import (
     NO_WAITS,
     AccountingSilent,
     ActionRefused,
+    CommandRunner,
     JobRecord,
-    Run,
     Scheduler,
     SchedulerSilent,
     SubmissionRefused,
@@ -48,7 +48,7 @@ class LSF(Scheduler):
     title = "LSF"
     commands = ("bsub", "bjobs", "bkill")
 
-    def submit(self, run: Run, script: str, name: str, waits: Waits = NO_WAITS) -> str:
+    def submit(self, run: CommandRunner, script: str, name: str, waits: Waits = NO_WAITS) -> str:
         options = ["-J", name, *_waiting(waits)]
         result = run(["bash", "-c", _SUBMIT, "bsub", script, *options])
         job_id = _JOB_ID.search(result.out) or _JOB_ID.search(result.err)
@@ -65,11 +65,11 @@ class LSF(Scheduler):
             raise SchedulerSilent(f"bsub: {result.message}")
         raise SubmissionRefused(f"{words} ({_OF_VERSION})" if _SYNTAX.search(words) else words)
 
-    def find(self, run: Run, name: str, folder: str) -> list[str]:
+    def find(self, run: CommandRunner, name: str, folder: str) -> list[str]:
         job_ids = [job.job_id for job in _asked(run, ["-a", "-J", name]) if is_of(job, name, folder)]
         return sorted(job_ids, key=lambda job_id: [int(number) for number in re.findall(r"\d+", job_id)])
 
-    def statuses(self, run: Run, job_ids: Sequence[str]) -> dict[str, JobRecord]:
+    def statuses(self, run: CommandRunner, job_ids: Sequence[str]) -> dict[str, JobRecord]:
         if not job_ids:
             return {}
         # of one it is asked by its id, of several for all of the user's
@@ -79,7 +79,7 @@ class LSF(Scheduler):
         records.update({job.job_id: job for job in _remembered(run, forgotten, records)} if forgotten else {})
         return {job_id: records[job_id] for job_id in job_ids if job_id in records}
 
-    def cancel(self, run: Run, *job_ids: str) -> None:
+    def cancel(self, run: CommandRunner, *job_ids: str) -> None:
         if not job_ids:
             return  # without any, bkill ends the user's last job
         result = run(["bkill", *job_ids])
@@ -91,7 +91,7 @@ class LSF(Scheduler):
     def removal_by_operator(self, job_id: str) -> str:
         return f"bkill -r {job_id}"
 
-    def act(self, run: Run, action: str, job_id: str) -> None:
+    def act(self, run: CommandRunner, action: str, job_id: str) -> None:
         command = {"hold": "bstop", "release": "bresume", "requeue": "brequeue"}[action]
         result = run([command, job_id])
         if result.code == 0:
@@ -112,7 +112,7 @@ def _waiting(waits: Waits) -> list[str]:
     return ["-w", " && ".join(conditions), "-ti"] if conditions else []
 
 
-def _asked(run: Run, selection: list[str]) -> list[JobRecord]:
+def _asked(run: CommandRunner, selection: list[str]) -> list[JobRecord]:
     """What bjobs says of the user's jobs; in JSON, or in text where it is too old for that.
 
     Raises:
@@ -137,7 +137,7 @@ def _asked(run: Run, selection: list[str]) -> list[JobRecord]:
     raise SchedulerSilent(broken or result.said_by("bjobs"))
 
 
-def _remembered(run: Run, job_ids: Sequence[str], records: dict[str, JobRecord]) -> list[JobRecord]:
+def _remembered(run: CommandRunner, job_ids: Sequence[str], records: dict[str, JobRecord]) -> list[JobRecord]:
     """How jobs that bjobs has forgotten ended, by LSF's own history; nothing of those that it has forgotten, too.
 
     Raises:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Dict, Iterable, Iterator, List, Tuple
 
-from ..base import Run
+from ..base import CommandRunner
 from ..cluster import ClusterFacts, NodeKind, PartitionFacts, bytes_of, count_of, kinds_of, shared_features
 from .forecast import seconds_of
 from .torque import read_elements
@@ -34,7 +34,7 @@ _COUNTED = re.compile(r"(?=.*[1-9])[\d:]+", re.ASCII)
 _OF_EVERY_JOB = ("ncpus=1", "nodect=1", "nodes=1")
 
 
-def read_torque(run: Run, user: str, groups: Iterable[str], *, scheduler: str = "torque") -> ClusterFacts:
+def read_torque(run: CommandRunner, user: str, groups: Iterable[str], *, scheduler: str = "torque") -> ClusterFacts:
     unanswered: List[str] = []
     servers = _blocks(run, ["qstat", "-B", "-f"], "Server", unanswered)
     name, server = next(iter(servers.items()), ("", {}))
@@ -54,7 +54,7 @@ def read_torque(run: Run, user: str, groups: Iterable[str], *, scheduler: str = 
     )
 
 
-def read_pbspro(run: Run, user: str, groups: Iterable[str]) -> ClusterFacts:
+def read_pbspro(run: CommandRunner, user: str, groups: Iterable[str]) -> ClusterFacts:
     """The same of PBS Professional, whose queues and nodes are told in the same form with some other words."""
     return read_torque(run, user, groups, scheduler="pbspro")
 
@@ -315,12 +315,12 @@ def _is_let_in(access_list: str, names: set[str]) -> bool:
 # --- the commands
 
 
-def _out(run: Run, command: List[str]) -> str:
+def _out(run: CommandRunner, command: List[str]) -> str:
     result = run(command)
     return result.out if result.code == 0 else ""
 
 
-def _blocks(run: Run, command: List[str], kind: str, unanswered: List[str]) -> Dict[str, Attributes]:
+def _blocks(run: CommandRunner, command: List[str], kind: str, unanswered: List[str]) -> Dict[str, Attributes]:
     result = run(command)
     blocks = attribute_blocks(result.out, kind) if result.code == 0 else {}
     if not blocks:
@@ -328,7 +328,7 @@ def _blocks(run: Run, command: List[str], kind: str, unanswered: List[str]) -> D
     return blocks
 
 
-def _nodes(run: Run, unknown: List[str]) -> List[NodeKind]:
+def _nodes(run: CommandRunner, unknown: List[str]) -> List[NodeKind]:
     """From XML or, where pbsnodes gives none, from its text: Slurm's own pbsnodes knows no -x."""
     for command in (["pbsnodes", "-x"], ["pbsnodes"], ["pbsnodes", "-a"]):
         result = run(command)

@@ -8,14 +8,14 @@ from __future__ import annotations
 import re
 import time
 
-from ..base import Run
+from ..base import CommandRunner
 
 # "Estimated Rsv based start in   1:15:31:22 on Sun Aug 17 00:40:10" of Moab, and "Earliest start in  1:40:00 on ..."
 # of Maui: the date has no year, and so the time until then counts.
 _STARTS = re.compile(r"(?m)^(?:Estimated \w+ based|Earliest) start in\s+((?:\d+:){2,3}\d+) on ")
 
 
-def start_by_showstart(run: Run, job: str) -> str:
+def start_by_showstart(run: CommandRunner, job: str) -> str:
     """When a job begins, in local time as ``2026-11-23T16:10:00``; empty where nobody says.
 
     Args:

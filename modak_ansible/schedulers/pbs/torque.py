@@ -15,9 +15,9 @@ from ..base import (
     AccountingSilent,
     ActionRefused,
     CommandResult,
+    CommandRunner,
     JobRecord,
     JobState,
-    Run,
     Scheduler,
     SchedulerSilent,
     SubmissionRefused,
@@ -101,7 +101,7 @@ class Torque(Scheduler):
     broken_words: tuple[str, ...] = _CUT_OFF
     refusals: Mapping[int, str] = _REFUSALS
 
-    def submit(self, run: Run, script: str, name: str, waits: Waits = NO_WAITS) -> str:
+    def submit(self, run: CommandRunner, script: str, name: str, waits: Waits = NO_WAITS) -> str:
         waiting = ["-W", f"depend={waits.words}"] if waits else []
         result = run(["qsub", "-N", name, *waiting, script])
         if result.code == 0:
@@ -119,11 +119,11 @@ class Torque(Scheduler):
             raise SubmissionUncertain(self._refusal(result))
         raise SubmissionRefused(self._refusal(result))
 
-    def find(self, run: Run, name: str, folder: str) -> list[str]:
+    def find(self, run: CommandRunner, name: str, folder: str) -> list[str]:
         # the table cuts long names off; a job that is not found for that is kept from training twice by its claim
         return [job.job_id for job in self.full(run, []) if is_of(job, name, folder)]
 
-    def status(self, run: Run, job_id: str) -> JobRecord | None:
+    def status(self, run: CommandRunner, job_id: str) -> JobRecord | None:
         number = _number(job_id)
         record = next((job for job in self.full(run, [job_id]) if _number(job.job_id) == number), None)
         if record is None:
@@ -132,7 +132,7 @@ class Torque(Scheduler):
             return _of_tasks(record, self.full(run, ["-t", job_id]))
         return _with_nodes(run, [record])[0]
 
-    def statuses(self, run: Run, job_ids: Sequence[str]) -> dict[str, JobRecord]:
+    def statuses(self, run: CommandRunner, job_ids: Sequence[str]) -> dict[str, JobRecord]:
         if not job_ids:
             return {}
         # the server is asked once for all jobs: of ids that qstat is given, it would be asked for each
@@ -156,14 +156,14 @@ class Torque(Scheduler):
             raise AccountingSilent(str(error), own_jobs) from error
         return {**own_jobs, **{job.job_id: job for job in other_jobs if job.job_id in elsewhere}}
 
-    def forecast(self, run: Run, directives: str) -> str:
+    def forecast(self, run: CommandRunner, directives: str) -> str:
         size = size_of(directives)
         return start_by_showstart(run, size) if size else ""
 
-    def start_of(self, run: Run, job_id: str) -> str:
+    def start_of(self, run: CommandRunner, job_id: str) -> str:
         return start_by_showstart(run, _number(job_id))
 
-    def cancel(self, run: Run, *job_ids: str) -> None:
+    def cancel(self, run: CommandRunner, *job_ids: str) -> None:
         silent = ""
         for job_id in job_ids:  # one whose node is gone keeps no other from being cancelled
             result = run(["qdel", job_id])
@@ -194,7 +194,7 @@ class Torque(Scheduler):
         meaning = self.refusals.get(result.code)
         return f"{words} ({meaning})" if meaning and meaning not in words else words
 
-    def act(self, run: Run, action: str, job_id: str) -> None:
+    def act(self, run: CommandRunner, action: str, job_id: str) -> None:
         command = {"hold": "qhold", "release": "qrls", "requeue": "qrerun"}[action]
         result = run([command, job_id])
         if result.code == 0:
@@ -209,7 +209,7 @@ class Torque(Scheduler):
         meaning = _REFUSED_ACTIONS.get(result.code)
         raise ActionRefused(f"{words} ({meaning})" if meaning and self.refusals else words)
 
-    def full(self, run: Run, selection: list[str]) -> list[JobRecord]:
+    def full(self, run: CommandRunner, selection: list[str]) -> list[JobRecord]:
         """Records of the selected jobs, from XML or, where qstat gives none, from its text or its table.
 
         Slurm's own qstat knows no -x, and its -f is broken in Debian 13.
@@ -270,14 +270,14 @@ def _of_tasks(array: JobRecord, jobs: Sequence[JobRecord]) -> JobRecord:
     return replace(telling, job_id=array.job_id, name=array.name, elapsed=max(times, default=None))
 
 
-def _with_nodes(run: Run, jobs: Sequence[JobRecord]) -> list[JobRecord]:
+def _with_nodes(run: CommandRunner, jobs: Sequence[JobRecord]) -> list[JobRecord]:
     """Records with those nodes of running jobs that are down: the server goes on calling such jobs running."""
     names = {name for job in jobs if job.state is JobState.RUNNING for name in job.nodes.split(",") if name}
     down = _down(run, names) if names else set()
     return [replace(job, down=",".join(name for name in job.nodes.split(",") if name in down)) for job in jobs]
 
 
-def _down(run: Run, names: set[str]) -> set[str]:
+def _down(run: CommandRunner, names: set[str]) -> set[str]:
     """Which of some nodes are down, or not heard of by the server; none where pbsnodes does not tell."""
     result = run(["pbsnodes", "-l"])
     lines = [line.split() for line in result.out.splitlines()] if result.code == 0 else []
@@ -291,7 +291,7 @@ def _says_down(state: str) -> bool:
     return not {"down", "state-unknown", "unknown"}.isdisjoint(state.split(","))
 
 
-def _state_of(run: Run, node: str) -> str:
+def _state_of(run: CommandRunner, node: str) -> str:
     try:
         (values,) = read_elements(run(["pbsnodes", "-x", node]).out, "Node")
     except ValueError:

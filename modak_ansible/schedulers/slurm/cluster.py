@@ -10,7 +10,7 @@ import os
 import re
 from typing import Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
-from ..base import CommandResult, Run
+from ..base import CommandResult, CommandRunner
 from ..cluster import ClusterFacts, NodeKind, PartitionFacts, bytes_of, count_of, expand_nodes, kinds_of, parse_walltime
 from .directives import written_walltime
 
@@ -51,7 +51,7 @@ class Quality(NamedTuple):
     most: str = ""  # such as node=4,gres/gpu=8; what a user, or all together, may have at once is a job's limit, too
 
 
-def read_slurm(run: Run, user: str, groups: Iterable[str]) -> ClusterFacts:
+def read_slurm(run: CommandRunner, user: str, groups: Iterable[str]) -> ClusterFacts:
     unanswered: List[str] = []
     config = _config(_asked(run, ["scontrol", "show", "config"], unanswered))
     nodes = _nodes(records(_asked(run, ["scontrol", "--all", "--oneliner", "show", "node"], unanswered)))
@@ -373,7 +373,7 @@ def _why_closed(values: Dict[str, str], groups: Iterable[str], associations: Ass
 # --- the commands
 
 
-def _asked(run: Run, command: List[str], unknown: List[str]) -> str:
+def _asked(run: CommandRunner, command: List[str], unknown: List[str]) -> str:
     """What a command prints; that it does not is noted."""
     result = run(command)
     if result.code != 0:
@@ -386,12 +386,12 @@ def _config(text: str) -> Dict[str, str]:
     return {key: value.strip() for key, value in re.findall(r"(?m)^(\w+)\s*=[ \t]*(.*)$", text)}
 
 
-def _version(run: Run) -> str:
+def _version(run: CommandRunner) -> str:
     result = run(["sinfo", "--version"])
     return result.out.replace("slurm", "").strip() if result.code == 0 else ""
 
 
-def _own_associations(run: Run, user: str, cluster: str) -> Associations:
+def _own_associations(run: CommandRunner, user: str, cluster: str) -> Associations:
     """By the accounting, where there is one, and it is for users to ask."""
     rows = _associations(run, user, cluster, "format=Account,QOS,DefaultQOS,Partition,MaxWall")
     if rows is None:
@@ -413,7 +413,9 @@ def _own_associations(run: Run, user: str, cluster: str) -> Associations:
     )
 
 
-def _name_accounts_below(run: Run, user: str, cluster: str, own: Set[str], partitions: List[Dict[str, str]]) -> None:
+def _name_accounts_below(
+    run: CommandRunner, user: str, cluster: str, own: Set[str], partitions: List[Dict[str, str]]
+) -> None:
     """Has the lists of accounts of partitions name those of the user's, too, that are below one in the list."""
 
     def below(accounts: str) -> List[str]:
@@ -441,7 +443,7 @@ def _numbers(version: str) -> Tuple[int, ...]:
     return tuple(map(int, match.groups())) if match else ()
 
 
-def _qualities(run: Run) -> Dict[str, Quality]:
+def _qualities(run: CommandRunner) -> Dict[str, Quality]:
     rows = _accounting(run, ["qos", "format=Name,MaxWall,MaxTRES,MaxTRESPU,GrpTRES"]) or []
     return {row[0]: Quality(parse_walltime(row[1]) or None, _least(row[2:])) for row in rows if len(row) > 1}
 
@@ -456,13 +458,13 @@ def _least(limits: Iterable[str]) -> str:
     return ",".join(f"{name}={value}" for name, value in least.items())
 
 
-def _associations(run: Run, user: str, cluster: str, *words: str) -> Optional[List[List[str]]]:
+def _associations(run: CommandRunner, user: str, cluster: str, *words: str) -> Optional[List[List[str]]]:
     """The user's, on this cluster alone: several may share an accounting."""
     condition = [f"cluster={cluster}"] if cluster else []
     return _accounting(run, ["associations", f"user={user}", *condition, *words])
 
 
-def _accounting(run: Run, words: List[str]) -> Optional[List[List[str]]]:
+def _accounting(run: CommandRunner, words: List[str]) -> Optional[List[List[str]]]:
     result: CommandResult = run(["sacctmgr", "--noheader", "--parsable2", "--readonly", "show", *words])
     return [line.split("|") for line in result.out.splitlines()] if result.code == 0 else None
 

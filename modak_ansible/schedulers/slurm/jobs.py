@@ -17,9 +17,9 @@ from ..base import (
     AccountingSilent,
     ActionRefused,
     CommandResult,
+    CommandRunner,
     JobRecord,
     JobState,
-    Run,
     Scheduler,
     SchedulerSilent,
     SubmissionRefused,
@@ -70,28 +70,28 @@ class Slurm(Scheduler):
     commands = ("sbatch", "squeue", "scancel")
     knows_success = True
 
-    def submit(self, run: Run, script: str, name: str, waits: Waits = NO_WAITS) -> str:
+    def submit(self, run: CommandRunner, script: str, name: str, waits: Waits = NO_WAITS) -> str:
         return _submitted(run, [f"--job-name={name}"], waits, script)
 
     def array_script(self, script: str) -> str:
         return arrays.array_script(script)
 
-    def array_limit(self, run: Run) -> int:
+    def array_limit(self, run: CommandRunner) -> int:
         return arrays.limit_of(run(["scontrol", "show", "config"]).out)
 
     def submit_array(
-        self, run: Run, script: str, name: str, count: int, parallel: int | None, waits: Waits = NO_WAITS
+        self, run: CommandRunner, script: str, name: str, count: int, parallel: int | None, waits: Waits = NO_WAITS
     ) -> list[str]:
         options = [f"--job-name={name}", *arrays.options(count, parallel)]
         array = _submitted(run, options, waits, script)
         return [f"{array}_{number}" for number in range(count)]
 
-    def find_array(self, run: Run, name: str, folder: str, count: int) -> list[str]:
+    def find_array(self, run: CommandRunner, name: str, folder: str, count: int) -> list[str]:
         job_ids = self.find(run, name, folder)
         array = job_ids[0].partition("_")[0] if job_ids else ""
         return [f"{array}_{number}" for number in range(count)] if array else []
 
-    def find(self, run: Run, name: str, folder: str) -> list[str]:
+    def find(self, run: CommandRunner, name: str, folder: str) -> list[str]:
         records = _queued(run, f"--name={name}")
         queued_ids = {record.job_id for record in records}
         # to a day ahead: the clock here may be behind that of the controller
@@ -103,7 +103,7 @@ class Slurm(Scheduler):
         job_ids = [record.job_id for record in records if is_of(record, name, folder)]
         return sorted(job_ids, key=lambda job_id: [int(number) for number in re.findall(r"\d+", job_id)])
 
-    def status(self, run: Run, job_id: str) -> JobRecord | None:
+    def status(self, run: CommandRunner, job_id: str) -> JobRecord | None:
         result = _everywhere(run, [*_SQUEUE, "--states=all", f"--jobs={job_id}", _QUEUE_FORMAT])
         if result.code != 0 and not any(words in result.err for words in _UNKNOWN_JOB):
             raise SchedulerSilent(result.said_by("squeue"))
@@ -121,7 +121,7 @@ class Slurm(Scheduler):
             raise AccountingSilent(silence)
         return remembered
 
-    def statuses(self, run: Run, job_ids: Sequence[str]) -> dict[str, JobRecord]:
+    def statuses(self, run: CommandRunner, job_ids: Sequence[str]) -> dict[str, JobRecord]:
         if not job_ids:
             return {}
         queued = _by_id(_queued(run), job_ids)
@@ -132,12 +132,14 @@ class Slurm(Scheduler):
             raise AccountingSilent(silence, all_records)
         return all_records
 
-    def placed(self, run: Run, jobs: Mapping[str, JobRecord]) -> dict[str, JobRecord]:
+    def placed(self, run: CommandRunner, jobs: Mapping[str, JobRecord]) -> dict[str, JobRecord]:
         waiting = [job_id for job_id, record in jobs.items() if record.state is JobState.QUEUED]
         places = _places(run(_QUEUE).out) if waiting else {}
         return {**jobs, **{job_id: replace(jobs[job_id], **places.get(job_id, {})) for job_id in waiting}}
 
-    def _ended(self, run: Run, job_ids: list[str], queued: dict[str, JobRecord]) -> tuple[dict[str, JobRecord], str]:
+    def _ended(
+        self, run: CommandRunner, job_ids: list[str], queued: dict[str, JobRecord]
+    ) -> tuple[dict[str, JobRecord], str]:
         """How jobs have ended, by the accounting, or by the controller's memory; and why the accounting is silent."""
         if not job_ids:
             return {}, ""
@@ -154,30 +156,30 @@ class Slurm(Scheduler):
             ended.update(_by_id(_whole(map(shown_record, lines)), unaccounted))
         return ended, silence
 
-    def forecast(self, run: Run, directives: str) -> str:
+    def forecast(self, run: CommandRunner, directives: str) -> str:
         if re.search(r"(?m)^#SBATCH --hold\b", directives):  # of whose end Slurm knows nothing
             return ""
         start = _TO_START.search(_tried(run, directives).err)
         return start.group(1) if start else ""
 
-    def objection(self, run: Run, directives: str) -> str:
+    def objection(self, run: CommandRunner, directives: str) -> str:
         result = _tried(run, directives)
         words = _refusal(result)
         return words if result.code and _NEVER.search(words) and not has_no_room(words) else ""
 
-    def joules(self, run: Run, job_ids: Sequence[str]) -> dict[str, float]:
+    def joules(self, run: CommandRunner, job_ids: Sequence[str]) -> dict[str, float]:
         rows = ["--noheader", "--parsable2", f"--jobs={','.join(job_ids)}", "--format=JobID,ConsumedEnergyRaw"]
         return _joules(run(["sacct", *rows]).out) if job_ids else {}
 
-    def cancel(self, run: Run, *job_ids: str) -> None:
+    def cancel(self, run: CommandRunner, *job_ids: str) -> None:
         result = run(["scancel", *job_ids])
         if result.code != 0 and not (result.err and all(map(_says_gone, _lines(result.err)))):
             raise SchedulerSilent(result.said_by("scancel"))
 
-    def act(self, run: Run, action: str, job_id: str) -> None:
+    def act(self, run: CommandRunner, action: str, job_id: str) -> None:
         _control(run, action, job_id)
 
-    def requeue(self, run: Run, job_id: str) -> None:
+    def requeue(self, run: CommandRunner, job_id: str) -> None:
         try:
             _control(run, "requeue", job_id)
         except ActionRefused as refusal:
@@ -191,7 +193,14 @@ class Slurm(Scheduler):
                 run(["scontrol", "update", f"JobId={job_id}", "Requeue=0"])
 
     def enter(
-        self, run: Run, job: JobRecord, nodes: int, words: Sequence[str], *, first: int = 0, terminal: bool = False
+        self,
+        run: CommandRunner,
+        job: JobRecord,
+        nodes: int,
+        words: Sequence[str],
+        *,
+        first: int = 0,
+        terminal: bool = False,
     ) -> list[list[str]]:
         job_id = job.job_id
         if "_" in job_id:  # srun knows a task of an array by its own number alone
@@ -210,7 +219,7 @@ class Slurm(Scheduler):
     def marks(self, job_id: str) -> tuple[str, ...]:  # noqa: ARG002 - the step that looks is of the same job
         return "$SLURMD_NODENAME", "SLURM_JOB_ID=$SLURM_JOB_ID", "SLURMD_NODENAME=$SLURMD_NODENAME"
 
-    def _accounted(self, run: Run, selection: list[str]) -> tuple[list[JobRecord], str]:
+    def _accounted(self, run: CommandRunner, selection: list[str]) -> tuple[list[JobRecord], str]:
         """What the accounting says, and why it does not answer; nothing of either where a site keeps none."""
         rows = ["sacct", "--noheader", "--parsable2", "--allocations", *selection, _ACCOUNT_FORMAT]
         result = _everywhere(run, rows)
@@ -221,7 +230,7 @@ class Slurm(Scheduler):
         # tasks that never began are one line: 12_[4-9]
         return [replace(record, job_id=job_id) for record in accounted for job_id in arrays.tasks(record.job_id)], ""
 
-    def _shown(self, run: Run, job_id: str) -> JobRecord | None:
+    def _shown(self, run: CommandRunner, job_id: str) -> JobRecord | None:
         """What the controller remembers of a finished job for MinJobAge seconds."""
         result = run(["scontrol", "show", "job", job_id])
         if result.code != 0:
@@ -229,7 +238,7 @@ class Slurm(Scheduler):
         return next(iter(_whole(map(shown_record, re.split(r"\n\s*\n", result.out)))), None)
 
 
-def _submitted(run: Run, options: list[str], waits: Waits, script: str) -> str:
+def _submitted(run: CommandRunner, options: list[str], waits: Waits, script: str) -> str:
     """The id of a job that sbatch has taken."""
     waiting = [f"--dependency={waits.words}", "--kill-on-invalid-dep=yes"] if waits else []
     result = run(["sbatch", "--parsable", *_directives(run, script), *options, *waiting, script])
@@ -246,7 +255,7 @@ def _submitted(run: Run, options: list[str], waits: Waits, script: str) -> str:
     raise SubmissionRefused(_refusal(result))
 
 
-def _directives(run: Run, script: str) -> list[str]:
+def _directives(run: CommandRunner, script: str) -> list[str]:
     """A script's own directives, to be repeated: SBATCH_ACCOUNT and the like, of a user's profile, come before them.
 
     A heterogeneous job's are not: on the command line they would be of no component alone.
@@ -255,7 +264,7 @@ def _directives(run: Run, script: str) -> list[str]:
     return [] if "hetjob" in words else words
 
 
-def _tried(run: Run, directives: str) -> CommandResult:
+def _tried(run: CommandRunner, directives: str) -> CommandResult:
     """What sbatch says of a job with some lines of directives, of which nothing is submitted."""
     words = _words(re.findall(r"(?m)^#SBATCH (.*)$", directives))
     return run(["sbatch", "--test-only", *(":" if word == "hetjob" else word for word in words), "--wrap=true"])
@@ -266,7 +275,7 @@ def _words(lines: Iterable[str]) -> list[str]:
     return [word for line in lines for word in shlex.split(line)]
 
 
-def _queued(run: Run, *selection: str) -> list[JobRecord]:
+def _queued(run: CommandRunner, *selection: str) -> list[JobRecord]:
     """The user's jobs, by the controller's own choice: with a list of them it would send everybody's.
 
     Raises:
@@ -281,7 +290,7 @@ def _queued(run: Run, *selection: str) -> list[JobRecord]:
     return _whole(map(queue_record, _lines(result.out)))
 
 
-def _everywhere(run: Run, command: list[str]) -> CommandResult:
+def _everywhere(run: CommandRunner, command: list[str]) -> CommandResult:
     """What squeue or sacct says of jobs, by all clusters of a federation where another one has begun some of them."""
     result = run(command)
     if _REVOKED not in result.out:
@@ -291,7 +300,7 @@ def _everywhere(run: Run, command: list[str]) -> CommandResult:
     return replace(federation, out="\n".join(lines)) if federation.code == 0 and lines else result
 
 
-def _control(run: Run, *words: str) -> None:
+def _control(run: CommandRunner, *words: str) -> None:
     result = run(["scontrol", *words])
     if result.code == 0:
         return

@@ -14,8 +14,8 @@ from modak_ansible.stages.base import words_of_disk
 from modak_ansible.stages.jobs.direct import ask
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.forecasts import WAITING, noted
-from modak_ansible.store.record import ForecastNote, JobNote, Record, RecordData, latest, living_jobs, run_of
-from modak_ansible.target.jobs.query import Asked, queried
+from modak_ansible.store.record import DeploymentRecord, ForecastNote, JobNote, RecordData, latest, living_jobs, run_of
+from modak_ansible.target.jobs.query import JobsQuestion, queried
 from modak_ansible.target.jobs.situation import LIVING, Progress
 from modak_ansible.transport.ssh import Connection
 
@@ -102,7 +102,7 @@ def ask_for_jobs(asking: Asking, take: Take, wait: Callable[[float], object]) ->
             for name in asking.deployments if problem else ():
                 store = DeploymentStore(asking.folder / name)
                 if store.has_ended:  # it is asked for once: its target may be gone for good
-                    Record(store.folder).update(seen=run_of(store.job))
+                    DeploymentRecord(store.folder).update(seen=run_of(store.job))
         except OSError as error:  # a project may be somebody else's, or on a full disk, and is looked at all the same
             warnings.warn(f"what is new is not noted: {words_of_disk(error)}", NotNoted, stacklevel=2)
         records = {}
@@ -117,7 +117,7 @@ def ask_for_jobs(asking: Asking, take: Take, wait: Callable[[float], object]) ->
 
 def _look(asking: Asking, records: Mapping[str, RecordData]) -> tuple[dict[str, QueriedJob], str]:
     """How the jobs of deployments with such records are, by name; and what stands in the way."""
-    question: Asked = {
+    question: JobsQuestion = {
         "workspace": asking.plan["target"]["workspace"],
         "scheduler": asking.plan["job"]["scheduler"],
         "deployments": [*records],
@@ -173,7 +173,9 @@ def _update(folder: Path, job: QueriedJob, forecasts: list[ForecastNote] | None)
     news: RecordData = {"progress": job["progress"]}
     if job["situation"]["state"] not in LIVING:
         news["seen"] = run_of(job["situation"])
-    Record(folder).note_job(job["situation"], **news if forecasts is None else {**news, "forecasts": forecasts})
+    DeploymentRecord(folder).note_job(
+        job["situation"], **news if forecasts is None else {**news, "forecasts": forecasts}
+    )
 
 
 def _steady(job: QueriedJob) -> dict[str, object]:

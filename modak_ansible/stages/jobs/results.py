@@ -15,7 +15,7 @@ from modak_ansible.stages.jobs.query import note_jobs
 from modak_ansible.stages.results import fetch_results, keep_results, outputs_of, wanted_files
 from modak_ansible.store.record import NOT_RUN, living_jobs
 from modak_ansible.target.core.files import Lock
-from modak_ansible.target.jobs.results import Asked, Results, left_by
+from modak_ansible.target.jobs.results import JobResults, ResultsQuestion, left_by
 from modak_ansible.target.jobs.situation import Situation
 from modak_ansible.transport.rsync import pull
 
@@ -29,7 +29,7 @@ def fetch_all(stages: Sequence[Stage]) -> Outcome:
     names = {stage.folder.name: stage for stage in stages}
     outputs = {name: outputs_of(stage) for name, stage in names.items()}
     answer = stages[0].call("modak_results", workspace=stages[0].plan["target"]["workspace"], outputs=outputs)
-    results_of: dict[str, Results] = answer["listed"]
+    results_of: dict[str, JobResults] = answer["listed"]
 
     def wanted_paths() -> list[str]:
         return [
@@ -70,7 +70,7 @@ def look(stages: Sequence[Stage], seconds: float | None = None) -> Answer:
         ModakError: it cannot be told.
     """
     first = stages[0]
-    question: Asked = {
+    question: ResultsQuestion = {
         "workspace": first.plan["target"]["workspace"],
         "scheduler": first.plan["job"]["scheduler"],
         "job_ids": living_jobs({stage.deployment: stage.record.read() for stage in stages}),
@@ -108,7 +108,7 @@ def keep_all_results(stages: Sequence[Stage]) -> Outcome:
     return fetch_all(begun_stages) if begun_stages else Outcome(False, "no training has begun")
 
 
-def _keep(stage: Stage, results: Results, arrived: Path) -> bool:
+def _keep(stage: Stage, results: JobResults, arrived: Path) -> bool:
     """Moves what has arrived of one deployment to its place."""
 
     def bring(paths: list[str], part: Path) -> None:

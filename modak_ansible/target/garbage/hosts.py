@@ -26,7 +26,7 @@ class Collected(NamedTuple):
     problems: List[str]
 
 
-class Request(TypedDict):
+class GarbageRequest(TypedDict):
     """Of another host."""
 
     workspace: str  # its path, the same as here
@@ -53,7 +53,7 @@ def collect(
 
         def ask(host: str) -> Any:
             paths = [path[len(host) + 1 :] for path in only or () if path.startswith(f"{host}:")]
-            request: Request = {
+            request: GarbageRequest = {
                 "workspace": str(workspace.path),
                 "older_than": older_than,
                 "mark": mark,
@@ -78,7 +78,7 @@ def collect(
     return collected
 
 
-def answer(request: Request) -> Dict[str, List[GarbageItem]]:
+def answer(request: GarbageRequest) -> Dict[str, List[GarbageItem]]:
     """On the other host: what is removed, what may be, and what stays with the reason."""
     workspace = Workspace(request["workspace"])
     if (workspace.path / request["mark"]).exists():  # it is the first one's, which was looked at there

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import ModakError, SchedulerAway
-from ...schedulers.base import Run, Scheduler, SchedulerSilent, SubmissionRefused, has_no_room
+from ...schedulers.base import CommandRunner, Scheduler, SchedulerSilent, SubmissionRefused, has_no_room
 from ..core.files import read_json, write_json
 
 _FILE = "intent.json"
@@ -21,7 +21,7 @@ class Intents:
         run: runs its commands.
     """
 
-    def __init__(self, scheduler: Scheduler, run: Run) -> None:
+    def __init__(self, scheduler: Scheduler, run: CommandRunner) -> None:
         self._scheduler = scheduler
         self._run = run
         self._arrays: dict[str, list[str]] = {}

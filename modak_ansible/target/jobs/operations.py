@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Callable, ClassVar, Iterable, TypedDict
 
 from ...errors import FAILED, ModakError, SchedulerAway
-from ...schedulers.base import ActionRefused, JobState, Run, SchedulerSilent
+from ...schedulers.base import ActionRefused, CommandRunner, JobState, SchedulerSilent
 from .campaign import Campaign
 from .intent import Intents
 from .job import Deployment
@@ -81,7 +81,7 @@ class Operation:
             ModakError: it was not.
         """
 
-    def tell(self, command: Callable[[Run, str], None], deployment: Deployment, situation: Situation) -> None:
+    def tell(self, command: Callable[[CommandRunner, str], None], deployment: Deployment, situation: Situation) -> None:
         """Has the scheduler do it.
 
         Raises:

@@ -65,7 +65,7 @@ _MEASURED, _PATIENCE = 1.0, 30.0
 _ASKED, _BRIEF = 8, 10.0
 
 
-class Asked(TypedDict):
+class JobsQuestion(TypedDict):
     """What is asked of a target."""
 
     workspace: str
@@ -95,12 +95,12 @@ class QueriedJob:
     way: Way = field(default_factory=Way)
 
 
-def queried(question: Asked) -> Mapping[str, Any]:
+def queried(question: JobsQuestion) -> Mapping[str, Any]:
     """Of deployments ``jobs``; or what ``answered`` makes of an error."""
     return answered(lambda: {"jobs": jobs_of(question)})
 
 
-def jobs_of(question: Asked) -> list[dict[str, Any]]:
+def jobs_of(question: JobsQuestion) -> list[dict[str, Any]]:
     """The jobs of deployments, as QueriedJob has them."""
     workspace = Workspace(question["workspace"])
     campaign = Campaign(workspace, question["scheduler"], job_ids=question["job_ids"])

@@ -19,7 +19,7 @@ from ..metrics.files import LARGEST, found_in
 from . import query
 from .markers import known_job, noted_code
 from .progress import crowded
-from .situation import Left
+from .situation import LeftFiles
 
 # Folders in which Python keeps what it has compiled.
 _COMPILED = "__pycache__"
@@ -38,19 +38,19 @@ class ResultFile(TypedDict):
     sha256: str
 
 
-class Results(TypedDict, total=False):
+class JobResults(TypedDict, total=False):
     """What a job has left in its folder."""
 
     folder: str
     files: list[ResultFile]
     missing: list[str]  # the declared outputs that no file fits
     unnamed: list[str]  # files that cannot be brought, for their names are no text
-    left: Left  # files that the job wrote and no output names: how many they are, their bytes, and some of them
+    left: LeftFiles  # files that the job wrote and no output names: how many they are, their bytes, and some of them
     crowded: str  # which ranks have fewer cores between them than threads; empty where none have
     joules: float  # by the scheduler's accounting, where that has any
 
 
-class Asked(TypedDict):
+class ResultsQuestion(TypedDict):
     """What is asked of a target."""
 
     workspace: str
@@ -59,9 +59,9 @@ class Asked(TypedDict):
     outputs: Mapping[str, List[str]]  # of deployments, by their names, as ``results_of`` takes them
 
 
-def left_by(question: Asked) -> Mapping[str, Any]:
+def left_by(question: ResultsQuestion) -> Mapping[str, Any]:
     """How the jobs of deployments are, and what they left: what ``queried`` gives and ``listed``, or ``answered``."""
-    query_question: query.Asked = {
+    query_question: query.JobsQuestion = {
         "workspace": question["workspace"],
         "scheduler": question["scheduler"],
         "deployments": [*question["outputs"]],
@@ -91,7 +91,7 @@ def listed(workspace: str, outputs: Mapping[str, List[str]]) -> Mapping[str, Any
     return {"changed": False, "folder": str(deployments), "listed": results}
 
 
-def results_of(deployment: Path, outputs: list[str]) -> Results:
+def results_of(deployment: Path, outputs: list[str]) -> JobResults:
     """What a job has left in its deployment's folder.
 
     Brought back are metrics, logs, the script, what ranks and earlier attempts left, and declared outputs; files of
@@ -149,7 +149,7 @@ def _metrics(deployment: Path) -> list[Path]:
     return [path for path in (deployment / name for name in found_in(deployment)) if _size(path) <= LARGEST]
 
 
-def _left(files: Mapping[str, Path]) -> Left:
+def _left(files: Mapping[str, Path]) -> LeftFiles:
     return {"count": len(files), "size": sum(map(_size, files.values())), "names": [*files][:_MOST_NAMED]}
 
 

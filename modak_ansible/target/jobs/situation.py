@@ -35,7 +35,7 @@ class Progress(TypedDict, total=False):
     remarks: List[str]  # what is wrong with those, in words
 
 
-class Left(TypedDict):
+class LeftFiles(TypedDict):
     """Files that stay on the target."""
 
     count: int

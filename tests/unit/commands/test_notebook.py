@@ -16,7 +16,7 @@ from modak_ansible.deployment import acting, fetching, looking, notebooks, playb
 from modak_ansible.deployment.notebooks import Listening
 from modak_ansible.deployment.playbook import Enough
 from modak_ansible.errors import UsageError
-from modak_ansible.store.record import Record
+from modak_ansible.store.record import DeploymentRecord
 from modak_ansible.transport import tunnel
 from modak_ansible.transport.tunnel import NoTunnel
 
@@ -58,7 +58,7 @@ class Target:
             while True:
                 situation = self.next(self.situations)
                 entry.answer = {"situation": situation}
-                Record(entry.known.folder).update(job=situation)
+                DeploymentRecord(entry.known.folder).update(job=situation)
                 try:
                     if heard:
                         heard()
