@@ -313,7 +313,7 @@ def _name_of(node: ast.expr) -> str:
             return _name_of(node.func.value)
         is_about = called(node) in (
             "join",
-            "shown",
+            "quote",
             "visible",
             "str",
             "repr",

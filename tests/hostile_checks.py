@@ -132,7 +132,7 @@ def paths(folder):
         values = {name: data.draw(HOSTILE) for name in names}
         refused = [name for name, each in values.items() if rules.path_problem(each)]
         for name in refused:
-            assert rules.shown(values[name]).isprintable()
+            assert rules.quote(values[name]).isprintable()
             values[name] = "/plain"
         assert not any(".." in value.split("/") for value in values.values())
         data_place = DataPlace(name="data", path=values.pop("dataset"))

@@ -17,7 +17,7 @@ from modak_ansible.model.target import Partition, Scheduler, destinations
 class JobAllocation(NamedTuple):
     """What a job asks for, in agreement with itself and with its site."""
 
-    asked: Request  # the request as it came
+    original: Request  # the request as it came
     request: Request  # with its resources, job options and ranks in agreement, and what the site's rules give it
     partition: Partition | None  # where the job will run; None when the target describes no partitions
     # its processes; the cores of each are those that are asked for, else its share of the node, else one under a

@@ -198,7 +198,7 @@ class PlanOptions(NamedTuple):
     strict: Strict = False
 
     @property
-    def given(self) -> Inputs:
+    def all_inputs(self) -> Inputs:
         """The inputs.
 
         Raises:

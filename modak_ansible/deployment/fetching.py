@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from modak_ansible.deployment.playbook import Listener
 from modak_ansible.errors import JobFailed, ModakError, TargetUnreachable, TimeIsOver
-from modak_ansible.stages.base import Answer, noted, stages_of
+from modak_ansible.stages.base import Answer, stages_of, timed_stage
 from modak_ansible.stages.jobs.campaign import counts
 from modak_ansible.stages.jobs.results import fetch, look
 from modak_ansible.stages.report import report
@@ -123,7 +123,7 @@ class _Target:
         outcome = fetch(self._stages)
         self._tell("modak_results", began, msg=outcome.message, changed=outcome.changed)
         if len(self._stages) == 1:
-            with suppress(JobFailed), noted(self._stages[0], "report") as finish:
+            with suppress(JobFailed), timed_stage(self._stages[0], "report") as finish:
                 finish(report(self._stages))
         return outcome.changed
 

@@ -35,19 +35,19 @@ _OVER = ("UNDEPLOYED",)
 class StatusEntry:
     """A deployment, and what is known of it now."""
 
-    known: DeploymentStore
+    store: DeploymentStore
     answer: QueriedJob | None = None  # what its target says; None before it was asked
     asked: float = field(default_factory=time.monotonic)  # when that was, by the monotonic clock
     problem: str = ""  # why its target does not answer; empty where it does
 
     @property
     def name(self) -> str:
-        return self.known.folder.name
+        return self.store.folder.name
 
     @property
     def job(self) -> JobNote:
         """What its target says of the job, or what is known of it here; empty where none was submitted."""
-        return self.answer["situation"] if self.answer else self.known.job
+        return self.answer["situation"] if self.answer else self.store.job
 
     @property
     def state(self) -> str:
@@ -55,12 +55,12 @@ class StatusEntry:
         return str(self.job.get("state", "NONE"))
 
 
-def may_live(known: DeploymentStore) -> bool:
+def may_live(store: DeploymentStore) -> bool:
     """Whether only the target knows how a deployment is: its job is not known to have ended, and may have begun."""
-    record = known.record
+    record = store.record
     if record.get("undeployed"):
         return False
-    if is_damaged(known):
+    if is_damaged(store):
         return True
     state = (record.get("job") or {}).get("state", "NONE")
     stages = record.get("stages", {}).values()
@@ -135,7 +135,7 @@ def row_of(entry: StatusEntry) -> StatusRow:
     Raises:
         KeyError, TypeError: the plan lacks what every plan has.
     """
-    plan, record, answer = entry.known.plan, entry.known.record, entry.answer
+    plan, record, answer = entry.store.plan, entry.store.record, entry.answer
     job = _job(entry)
     is_noted = job.get("job_id") == (record.get("job") or {}).get("job_id")
     answered = answer["progress"] if answer else None
@@ -160,7 +160,7 @@ def row_of(entry: StatusEntry) -> StatusRow:
         "job_id": job.get("job_id", ""),
         "state": _state(entry, job),
         "reason": "" if record.get("undeployed") else job.get("reason", ""),
-        "explanation": next(filter(None, reasons if may_live(entry.known) else reversed(reasons)), "")
+        "explanation": next(filter(None, reasons if may_live(entry.store) else reversed(reasons)), "")
         or progress.get("slow")
         or progress.get("crowded", ""),
         "position": answer["position"] if answer else None,
@@ -175,7 +175,7 @@ def row_of(entry: StatusEntry) -> StatusRow:
         "loss": latest("loss"),
         "accuracy": latest("accuracy"),
         "numbers": numbers,
-        "remarks": [*(progress.get("remarks") or ()), *entry.known.unread],
+        "remarks": [*(progress.get("remarks") or ()), *entry.store.unread],
         "epochs": metrics.get("epochs"),
         "results": record.get("results", ""),
         "forecasts": [
@@ -190,7 +190,7 @@ def row_of(entry: StatusEntry) -> StatusRow:
 
 def _machine(entry: StatusEntry) -> str:
     """The machines made for it, since when, and what they have cost; empty elsewhere, and once they are gone."""
-    store = entry.known
+    store = entry.store
     target = store.plan["target"]
     if not target.get("cloud") or store.record.get("undeployed"):
         return ""
@@ -209,16 +209,16 @@ def _machine(entry: StatusEntry) -> str:
 
 def starts_of(entry: StatusEntry) -> list[Told]:
     """When the job was expected to begin, and when it did."""
-    record, job = entry.known.record, _job(entry)
+    record, job = entry.store.record, _job(entry)
     forecast = entry.answer["forecast"] if entry.answer else None
-    forecasts = noted(record, job, WAITING, forecast, entry.known.plan) if forecast else None
+    forecasts = noted(record, job, WAITING, forecast, entry.store.plan) if forecast else None
     return told_of({**record, "job": job, "forecasts": forecasts or record.get("forecasts") or []})
 
 
 def _job(entry: StatusEntry) -> JobNote:
     """What its target says of the job, or what was known last."""
-    noted_job: JobNote = entry.known.record.get("job") or {}
-    if entry.answer is None or (not entry.answer["there"] and not may_live(entry.known)):  # its folder was cleared
+    noted_job: JobNote = entry.store.record.get("job") or {}
+    if entry.answer is None or (not entry.answer["there"] and not may_live(entry.store)):  # its folder was cleared
         return noted_job
     job = entry.answer["situation"]
     return latest(noted_job, job) if job.get("state") == UNKNOWN else job
@@ -233,20 +233,20 @@ def rows_of(entries: list[StatusEntry]) -> list[StatusRow]:
     """All lines, in the order in which they are shown; a damaged deployment hides no other."""
     rows = []
     searches: dict[str, SearchState | None] = {}
-    for entry in sorted(entries, key=lambda entry: -entry.known.updated):
-        if not entry.known.plan.get("digest"):
-            rows.append(damaged_row(entry.known.folder, "plan.json cannot be read; deploy its blueprint again"))
+    for entry in sorted(entries, key=lambda entry: -entry.store.updated):
+        if not entry.store.plan.get("digest"):
+            rows.append(damaged_row(entry.store.folder, "plan.json cannot be read; deploy its blueprint again"))
             continue
         try:
             rows.append(row_of(entry))
-            if trial := entry.known.record.get("trial"):
+            if trial := entry.store.record.get("trial"):
                 name = trial["search"]
                 if name not in searches:
-                    searches[name] = search_of(entry.known)
+                    searches[name] = search_of(entry.store)
                 if state := searches[name]:
                     rows[-1]["search"] = state
         except (KeyError, TypeError) as error:
-            rows.append(damaged_row(entry.known.folder, f"plan.json is damaged ({error}); deploy its blueprint again"))
+            rows.append(damaged_row(entry.store.folder, f"plan.json is damaged ({error}); deploy its blueprint again"))
     return sorted(rows, key=_place)
 
 
@@ -275,28 +275,28 @@ def _place(row: StatusRow) -> tuple[int, float]:
 
 
 def _state(entry: StatusEntry, job: JobNote) -> str:
-    if entry.known.record.get("undeployed"):
+    if entry.store.record.get("undeployed"):
         return "UNDEPLOYED"
-    if entry.answer is None and is_damaged(entry.known):
+    if entry.answer is None and is_damaged(entry.store):
         return "DAMAGED"
     return "PRUNED" if _pruned(entry, job) else str(job.get("state", "NONE"))
 
 
 def _pruned(entry: StatusEntry, job: JobNote) -> str:
     """Why a trial of a search was cancelled; empty where it was not."""
-    trial = entry.known.record.get("trial")
+    trial = entry.store.record.get("trial")
     return trial["pruned"] if trial and job.get("state") == "CANCELLED" else ""
 
 
 def _explanation(entry: StatusEntry, job: JobNote) -> str:
     if pruned := _pruned(entry, job):
         return pruned
-    if entry.answer is None and is_damaged(entry.known):
+    if entry.answer is None and is_damaged(entry.store):
         return "its record here cannot be read; the target was not asked"
-    if entry.answer and not entry.answer["there"] and (entry.known.record.get("job") or {}).get("job_id"):
+    if entry.answer and not entry.answer["there"] and (entry.store.record.get("job") or {}).get("job_id"):
         return "its folder on the target is gone"
-    stages = entry.known.record.get("stages", {}).values()
-    if entry.known.record.get("undeployed") and (not job.get("job_id") or job.get("state") in LIVING):
+    stages = entry.store.record.get("stages", {}).values()
+    if entry.store.record.get("undeployed") and (not job.get("job_id") or job.get("state") in LIVING):
         return ""
     if not job.get("job_id") and job.get("state") != "DAMAGED":
         messages = [str(stage.get("message", "")) for stage in stages if stage.get("state") == "failed"]

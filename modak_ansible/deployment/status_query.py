@@ -56,7 +56,7 @@ def ask_targets(
         KeyboardInterrupt: the user, or a signal, ended it.
     """
     has_news = may_live if every else may_tell  # a watch does not wait for a target that has only ends to tell
-    groups = _groups([entry for entry in entries if has_news(entry.known)], every, inside)
+    groups = _groups([entry for entry in entries if has_news(entry.store)], every, inside)
     news: SimpleQueue[Callable[[], None] | BaseException | None] = SimpleQueue()
     over = Event()
 
@@ -95,7 +95,7 @@ def _groups(entries: list[StatusEntry], every: float, inside: str) -> list[_Grou
     by_queue: dict[str, list[StatusEntry]] = {}
     for entry in entries:
         try:
-            queue = entry.known.queue
+            queue = entry.store.queue
         except (KeyError, TypeError, AttributeError) as error:
             entry.problem = f"its plan is damaged: {error}"
             continue
@@ -120,7 +120,7 @@ def _group(entries: list[StatusEntry], every: float, inside: str) -> _Group | No
     """The group of some deployments, by the first of them whose files say how its target is entered."""
     problem = "origin.json beside its plan cannot be read; deploy its blueprint again"
     for entry in entries:
-        store = entry.known
+        store = entry.store
         try:
             connection = connection_of(store)
         except ModakError as error:
@@ -131,7 +131,7 @@ def _group(entries: list[StatusEntry], every: float, inside: str) -> _Group | No
             continue
         except (ValueError, KeyError, TypeError):
             continue
-        records = {entry.name: entry.known.record for entry in entries}
+        records = {entry.name: entry.store.record for entry in entries}
         asking = Asking(connection, store.plan, store.folder.parent, [*records], every, inside, records)
         return _Group(tuple(entries), asking)
     for entry in entries:

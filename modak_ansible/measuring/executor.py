@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from modak_ansible.catalogue.processor import architecture_of
-from modak_ansible.deployment.acting import undeploy
+from modak_ansible.deployment.job_control import undeploy
 from modak_ansible.deployment.playbook import Listener, PlaybookError, PlaybookRun, run_playbook
 from modak_ansible.deployment.run import plans_of
 from modak_ansible.errors import TARGET_UNREACHABLE, ModakError, TargetUnreachable

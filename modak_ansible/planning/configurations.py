@@ -148,7 +148,7 @@ class Configurations:
         """Whether a preference or safety has decided it."""
         return bool(self._find(optimisation, configuration.draft, configuration.values).fixed)
 
-    def tried(self, optimisation: Optimisation, configuration: Configuration) -> tuple[Option, ...]:
+    def tunable(self, optimisation: Optimisation, configuration: Configuration) -> tuple[Option, ...]:
         """What a tuning may try of it in that configuration: nothing of what a preference or safety has decided."""
         choice = self._find(optimisation, configuration.draft, configuration.values)
         return tuple(filter(self.may, choice.instead if choice.fixed else choice.options))

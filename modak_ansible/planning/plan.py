@@ -79,7 +79,7 @@ def plan_for(
         CannotPlan: the request asks for what the catalogue or an optimisation does not have.
     """
     catalogue = catalogue or load_catalogue()
-    _check_after(allocation.asked)
+    _check_after(allocation.original)
     allocation, scaled = _scaled(allocation, model)
 
     def chosen_for(allocation: JobAllocation, scaled: Scaled | None) -> Chosen:
@@ -87,7 +87,7 @@ def plan_for(
         draft = Draft(request, catalogue, tuple(refusals), allocation.partition, allocation.layout, scaled=scaled)
         return choose(draft, model, shared)
 
-    weighing = model if allocation.asked.scale and scaled is None else None
+    weighing = model if allocation.original.scale and scaled is None else None
     chosen = chosen_for(_without_sums(allocation) if weighing else allocation, scaled)
     if weighing:
         # How a training scales depends on what a step takes, and so on all that was chosen for it: first for one
@@ -128,7 +128,7 @@ def plan_for(
         "candidates": chosen.candidates,
         "tuning": tuning,
         "memory": planned_memory(draft),
-        "scale": _planned_scale(allocation.asked.scale, scaled),
+        "scale": _planned_scale(allocation.original.scale, scaled),
         "after": request.after,
         "beside": request.beside,
         "cost": planned_cost(request.target, chosen.candidates, job.walltime),
@@ -186,7 +186,7 @@ def _scaled(allocation: JobAllocation, model: PerformanceModel | None) -> tuple[
 
 def _runs(allocation: JobAllocation, model: PerformanceModel | None) -> tuple[ScalingRun, ...]:
     runs_of = getattr(model, "scaling_runs", None)
-    return runs_of(allocation.asked) if runs_of and allocation.asked.scale else ()
+    return runs_of(allocation.original) if runs_of and allocation.original.scale else ()
 
 
 def _hosts(allocation: JobAllocation) -> int:
@@ -197,7 +197,7 @@ def _hosts(allocation: JobAllocation) -> int:
 
 
 def _with(allocation: JobAllocation, scaled: Scaled) -> JobAllocation:
-    return allocate(with_shape(allocation.asked, scaled)) if scaled.is_changed else allocation
+    return allocate(with_shape(allocation.original, scaled)) if scaled.is_changed else allocation
 
 
 def _sums(request: Request) -> dict[str, str]:

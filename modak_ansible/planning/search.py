@@ -112,7 +112,7 @@ class _Chooser:
             optimisation for optimisation in self._configurations.optimisations if optimisation.name in best.values
         ]
         return {
-            optimisation.name: self._configurations.tried(optimisation, best) for optimisation in open_optimisations
+            optimisation.name: self._configurations.tunable(optimisation, best) for optimisation in open_optimisations
         }
 
     def _descend(self, build: str) -> Configuration:
@@ -127,7 +127,7 @@ class _Chooser:
                     continue
                 if not self._configurations.is_fixed(optimisation, now):
                     now = self._best_of(optimisation, now)
-                elif instead := self._configurations.tried(optimisation, now):
+                elif instead := self._configurations.tunable(optimisation, now):
                     neighbours = [self._with(now, optimisation, option.value) for option in instead]
                     now = self._weighing.best(now, [neighbour for neighbour in neighbours if neighbour])
             if now.key == before:

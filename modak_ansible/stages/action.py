@@ -14,7 +14,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from modak_ansible.errors import ModakError
-from modak_ansible.stages.base import Answer, Outcome, Stage, module_error, noted, stages_of, words_of_disk
+from modak_ansible.stages.base import Answer, Outcome, Stage, module_error, stages_of, timed_stage, words_of_disk
 from modak_ansible.stages.jobs.direct import RemoteFunction
 from modak_ansible.stages.packing import packed
 from modak_ansible.store.project import COLLECTION
@@ -67,7 +67,7 @@ class StageAction(ActionBase):  # type: ignore[misc]
         for stage in stages[1:] if self.is_noted and not first.check else ():
             stage.record.begin(self.stage_name)
         try:
-            with noted(first, self.stage_name) as finish:
+            with timed_stage(first, self.stage_name) as finish:
                 outcome = self._outcome(stages)
                 finish(outcome)
         finally:
@@ -90,7 +90,7 @@ class StageAction(ActionBase):  # type: ignore[misc]
         try:
             stages = self._stages(task_vars or {})
             several = len(stages) > 1
-            with noted(stages[0], self.stage_name, keep=self.is_noted and not several) as finish:
+            with timed_stage(stages[0], self.stage_name, keep=self.is_noted and not several) as finish:
                 result.update(finish(self.perform_all(stages) if several else self._outcome(stages)))
         except ModakError as error:
             result.update(failed=True, msg=str(error), exit_code=error.exit_code)

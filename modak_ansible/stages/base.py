@@ -113,7 +113,7 @@ class Outcome:
 
 
 @contextmanager
-def noted(stage: Stage, name: str, *, keep: bool = True) -> Iterator[Callable[[Outcome], Answer]]:
+def timed_stage(stage: Stage, name: str, *, keep: bool = True) -> Iterator[Callable[[Outcome], Answer]]:
     """Times a stage and notes its outcome; a failure is noted too. Nothing is where ``keep`` is False."""
     began = time.monotonic()
     is_kept = keep and not stage.check

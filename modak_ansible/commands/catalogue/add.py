@@ -133,7 +133,7 @@ def _built(entry: Entry, asked: AddOptions, console: Console) -> Result | None:
     """What becomes of a build where a target is named; an image was looked into there already."""
     if not asked.on or entry.source:
         return None
-    builder = Builder(find_blueprint(_BLUEPRINT), PlanOptions(on=asked.on).given, console, again=False)
+    builder = Builder(find_blueprint(_BLUEPRINT), PlanOptions(on=asked.on).all_inputs, console, again=False)
     builder.build([entry])
     return builder.results[0]
 
@@ -176,7 +176,7 @@ def _named_after(source: str) -> str:
 def _look(asked: AddOptions, name: str, console: Console) -> SeenImage:
     """What is in an image, by a look into it on the target."""
     blueprint = find_blueprint(_BLUEPRINT)
-    request = request_of(blueprint, PlanOptions(on=asked.on).given)
+    request = request_of(blueprint, PlanOptions(on=asked.on).all_inputs)
     image = GivenImage(source=asked.what, python=asked.python)
     plan = make_plan(request_for_image(name, "python", image, request))
     run_image_role(plan, blueprint, console, image_inside=True)

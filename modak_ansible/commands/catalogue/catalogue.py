@@ -182,7 +182,7 @@ def build(
 
     catalogue_entries = [load_catalogue().entry(name) for name in dict.fromkeys(entries)]
     console = Console(stderr=as_json, highlight=False)
-    builder = Builder(find_blueprint(blueprint), asked.given, console, again=again, packages=packages)
+    builder = Builder(find_blueprint(blueprint), asked.all_inputs, console, again=again, packages=packages)
     try:
         builder.build(catalogue_entries)
     finally:

@@ -100,7 +100,7 @@ def _deploy(asked: _Asked) -> None:
     from modak_ansible.deployment.run import check_that_all_run
     from modak_ansible.planning.service import plan_all
 
-    arguments = find_blueprint(asked.plan.blueprint), asked.plan.given, asked.plan.training
+    arguments = find_blueprint(asked.plan.blueprint), asked.plan.all_inputs, asked.plan.training
     plans = plan_all(*arguments)
     check_that_all_run(plans, wait=not asked.detach)
     if unseen(plans):
@@ -184,8 +184,8 @@ def _undeployed(stores: list[DeploymentStore], display: StageDisplay) -> str:
     """Undeploys all after the end of the time; tells what is left."""
     import os
 
-    from modak_ansible.deployment.acting import undeploy
     from modak_ansible.deployment.fetching import fetch_results
+    from modak_ansible.deployment.job_control import undeploy
 
     with suppress(ModakError):  # what the jobs have written so far, where there is any
         fetch_results(*stores, listener=display)

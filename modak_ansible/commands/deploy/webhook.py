@@ -50,13 +50,13 @@ def webhook_of(name: str) -> Webhook:
 def tell(webhook: Webhook, stores: Sequence[DeploymentStore], error: BaseException | None, seconds: float) -> str:
     """Tells of an end; gives why that failed, or nothing."""
     try:
-        title, text = told(stores, error, seconds)
+        title, text = message_of(stores, error, seconds)
     except (LookupError, TypeError, ValueError) as broken:  # what is kept here may be damaged, and the end is told
         title, text = f"modak: {'failed' if error else 'completed'}", f"its record is damaged: {broken}"
     return post(webhook, title, text, is_good=error is None)
 
 
-def told(stores: Sequence[DeploymentStore], error: BaseException | None, seconds: float) -> tuple[str, str]:
+def message_of(stores: Sequence[DeploymentStore], error: BaseException | None, seconds: float) -> tuple[str, str]:
     """Title and text of what is told of deployments at their end.
 
     Args:

@@ -121,7 +121,7 @@ def _planned(asked: PlanOptions, idle: int) -> Planned:
     path = find_blueprint(asked.blueprint)
 
     def plan() -> list[Planned]:
-        planned = plan_trainings(path, asked.given, asked.training, lambda request: notebook_for(request, idle))
+        planned = plan_trainings(path, asked.all_inputs, asked.training, lambda request: notebook_for(request, idle))
         named = those_named(path, planned, asked.training)
         # points of a sweep differ in their arguments, which a notebook has none of
         return list({training.node or training.plan.training: training for training in named}.values())
@@ -161,7 +161,7 @@ def _submitted(planned: Planned) -> DeploymentStore:
         typer.echo(f"back to {entry.name}")
         if entry.name != planned.plan.deployment:
             typer.echo(f"note: it belongs to an earlier plan; modak cancel {entry.name} ends it", err=True)
-        return entry.known
+        return entry.store
     plan = planned.plan
     typer.echo(f"{plan.name} on {plan.target.name}{whose_testbed(planned)}")
     store = DeploymentStore(planned.save())
@@ -204,11 +204,11 @@ def _ready(entry: StatusEntry, connection: Connection) -> Listening:
         with suppress(Enough):
             ask_targets([entry], 2.0, heard)
         if entry.state != "RUNNING":
-            _raise_ended(entry.known)
+            _raise_ended(entry.store)
         deadline = min(deadline, time.monotonic() + _STARTS)
         until = time.monotonic() + 10
         while time.monotonic() < until:
-            if server := listening(entry.known, connection):
+            if server := listening(entry.store, connection):
                 return server
             time.sleep(1)
     raise ModakError(
@@ -336,10 +336,10 @@ def _ends() -> bool:
 
 
 def _end(store: DeploymentStore) -> None:
-    from modak_ansible.commands.jobs.operate import shown
-    from modak_ansible.deployment.acting import act
+    from modak_ansible.commands.jobs.operate import stage_display
+    from modak_ansible.deployment.job_control import act
 
-    with shown(as_json=False) as display:
+    with stage_display(as_json=False) as display:
         act([store], "cancelled", display)
     _bring(store)
 

@@ -81,7 +81,7 @@ def find_entry(deployment: str | None, training: str | None) -> StatusEntry:
             f"{deployment} has {len(stores)} deployments, and only one can be shown", hint=f"say which: {names}"
         )
     entry = StatusEntry(stores[0])
-    if not may_live(entry.known):
+    if not may_live(entry.store):
         raise _refusal(entry)
     return entry
 
@@ -132,7 +132,7 @@ def _words(entry: StatusEntry) -> str:
 
 def _refusal(entry: StatusEntry) -> ModakError:
     """The error for a job that does not run."""
-    if entry.known.record.get("undeployed"):
+    if entry.store.record.get("undeployed"):
         return ModakError(f"{entry.name} was undeployed", hint="modak status shows what runs")
     return ModakError(_words(entry), hint=_HINTS.get(entry.state, _ENDED).format(name=entry.name))
 

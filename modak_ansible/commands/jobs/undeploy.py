@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from modak_ansible.commands.jobs.operate import Only, Which, print_rows, shown
+from modak_ansible.commands.jobs.operate import Only, Which, print_rows, stage_display
 from modak_ansible.commands.options import Json
 
 EXAMPLES = "Example: modak undeploy mnist-pytorch-slurm"
@@ -32,13 +32,13 @@ def command(
     Images and data stay for other deployments, and fetched results stay here. modak gc removes what no deployment uses
     any more.
     """
-    from modak_ansible.deployment import acting
+    from modak_ansible.deployment import job_control
     from modak_ansible.store.deployments import find_trainings
 
     stores = find_trainings(deployment, training)
     before = [store.record_now().get("undeployed") for store in stores]
-    with shown(as_json=as_json) as display:
-        outcomes = acting.undeploy(stores, display, images=not keep_images, leave=leave_job)
+    with stage_display(as_json=as_json) as display:
+        outcomes = job_control.undeploy(stores, display, images=not keep_images, leave=leave_job)
     if not as_json:
         return
     changed = len(stores) == 1 and any(outcome["changed"] for outcome in outcomes)

@@ -285,12 +285,12 @@ def _report(draft: ScriptDraft, folder: Path, outcome: str, *, as_json: bool) ->
     if as_json:
         facts: dict[str, Any] = {
             "file": str(path), "state": outcome, "framework": draft.framework, "target": draft.target,
-            "found": [list(pair) for pair in draft.found], "notes": draft.notes,
+            "found": [list(pair) for pair in draft.findings], "notes": draft.notes,
             "mistakes": as_data(mistakes), "warnings": as_data(warnings),
         }  # fmt: skip
         print_json(facts)
     else:
-        print_table(("", ""), draft.found, wraps={1})
+        print_table(("", ""), draft.findings, wraps={1})
         for note in draft.notes:
             typer.echo(f"note: {note}", err=True)
         show_warnings(warnings)

@@ -52,7 +52,7 @@ def command(
     from modak_ansible.planning.service import plan_trainings, the_one, those_named
 
     path, training = find_blueprint(asked.blueprint), asked.training
-    trainings = those_named(path, plan_trainings(path, asked.given, training), training)
+    trainings = those_named(path, plan_trainings(path, asked.all_inputs, training), training)
     # the plan itself has the preferences that it does not keep
     warnings = [warning for warning in trainings[0].warnings if warning.rule != NOT_KEPT]
     if len(trainings) > 1 and not (explain or texts or output or plot):

@@ -72,7 +72,7 @@ def _planned(asked: PlanOptions, alone: Callable[[Request], Request]) -> tuple[P
     from modak_ansible.planning.tracing import Tracing
 
     change = Tracing(alone)
-    return plan_blueprint(find_blueprint(asked.blueprint), asked.given, asked.training, change=change), change.key
+    return plan_blueprint(find_blueprint(asked.blueprint), asked.all_inputs, asked.training, change=change), change.key
 
 
 def _check_counted(plan: Plan) -> None:

@@ -44,7 +44,7 @@ def command(
 
     planned = plan_blueprint(
         find_blueprint(asked.blueprint),
-        asked.given,
+        asked.all_inputs,
         asked.training,
         change=lambda request: tuning_alone(request, budget),
     )
@@ -59,12 +59,12 @@ def command(
 
 def deployed(plan: Plan, folder: Path, *, is_quiet: bool) -> None:
     """Carries a plan out, and shows how it gets on: to standard error alone where it is to be quiet."""
-    from modak_ansible.commands.jobs.operate import shown
+    from modak_ansible.commands.jobs.operate import stage_display
     from modak_ansible.deployment.playbook import run_playbook
     from modak_ansible.deployment.run import plans_of
 
     typer.echo(f"{plan.name} on {plan.target.name}, plan {plan.digest[:12]}", err=is_quiet)
-    with shown(as_json=is_quiet) as display:
+    with stage_display(as_json=is_quiet) as display:
         run_playbook("deploy", plans_of([DeploymentStore(folder)]), display)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from modak_ansible.commands.jobs.operate import Only, named
+from modak_ansible.commands.jobs.operate import Only, deployment_argument
 from modak_ansible.commands.options import Json, print_json, without_collecting
 from modak_ansible.errors import UsageError
 from modak_ansible.store.project import state_folder
@@ -20,7 +20,9 @@ EXAMPLES = "Example: modak status --watch; modak status mnist-pytorch-slurm --js
 
 
 def command(
-    deployment: Annotated[str | None, named("One deployment, or a blueprint. Default: all.", "[DEPLOYMENT]")] = None,
+    deployment: Annotated[
+        str | None, deployment_argument("One deployment, or a blueprint. Default: all.", "[DEPLOYMENT]")
+    ] = None,
     training: Only = None,
     as_json: Json = False,
     offline: Annotated[bool, typer.Option("--offline", help="Do not contact the targets.")] = False,
@@ -57,7 +59,7 @@ def _entries(deployment: str | None, training: str | None) -> list[StatusEntry]:
 def _ask_and_show(entries: list[StatusEntry], *, as_json: bool, offline: bool) -> None:
     from modak_ansible.deployment.status import may_tell, rows_of
 
-    open_ones = [] if offline else [entry for entry in entries if may_tell(entry.known)]
+    open_ones = [] if offline else [entry for entry in entries if may_tell(entry.store)]
     shown = False
 
     def show() -> None:
@@ -73,7 +75,7 @@ def _ask_and_show(entries: list[StatusEntry], *, as_json: bool, offline: bool) -
     if open_ones:
         from modak_ansible.deployment.status_query import ask_targets
 
-        ask_targets(entries, heard=heard, meanwhile=lambda: [entry.known.plan for entry in entries])
+        ask_targets(entries, heard=heard, meanwhile=lambda: [entry.store.plan for entry in entries])
     show()
 
 
@@ -138,11 +140,11 @@ def _lines_below(rows: list[StatusRow], entries: list[StatusEntry]) -> list[str]
 
         lines += [shown(search) for search in searches.values()]
     whole = {row["deployment"] for row in rows if "digest" in row}
-    starts = [(start, entry.known.plan) for entry in entries if entry.name in whole for start in starts_of(entry)]
+    starts = [(start, entry.store.plan) for entry in entries if entry.name in whole for start in starts_of(entry)]
     lines += [f"start {start.words}" for start, _ in starts if len(entries) == 1 and start.is_news]
     machines = {machine_of(plan): plan["target"]["name"] for start, plan in starts if start.began is None}
     if machines:
-        state = entries[0].known.folder.parent.parent
+        state = entries[0].store.folder.parent.parent
         forecasts = [forecast for store in glance(state) for forecast in told_of(store.record)]
         lines += [
             words for machine, target in sorted(machines.items()) if (words := accuracy_of(forecasts, machine, target))

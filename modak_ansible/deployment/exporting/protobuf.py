@@ -16,7 +16,7 @@ def varint(value: int) -> bytes:
     return bytes(encoded)
 
 
-def whole(field: int, value: int) -> bytes:
+def varint_field(field: int, value: int) -> bytes:
     return varint(field << 3) + varint(value)
 
 

@@ -6,9 +6,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from modak_ansible.deployment.acting import act
 from modak_ansible.deployment.comparison import run_of
 from modak_ansible.deployment.fetching import fetch_results
+from modak_ansible.deployment.job_control import act
 from modak_ansible.deployment.playbook import Enough, Listener
 from modak_ansible.deployment.run import Deployed, deploy
 from modak_ansible.deployment.searches.kept import FOLDER as SEARCHES
@@ -183,7 +183,7 @@ class _Searching:
             return
         self._say(f"{len(trials)} of {len(self._study.trials)} trials had not ended; continuing with them")
         entries = [StatusEntry(self._deployment(trial)) for trial in trials]
-        self._ask([entry for entry in entries if entry.known.is_there and may_live(entry.known)])
+        self._ask([entry for entry in entries if entry.store.is_there and may_live(entry.store)])
         unsubmitted: list[Planned] = []
         for trial in trials:
             store = self._deployment(trial)

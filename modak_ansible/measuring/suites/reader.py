@@ -11,7 +11,7 @@ from typing import Any
 from modak_ansible.catalogue import Catalogue, load_catalogue
 from modak_ansible.catalogue.entry import script_for
 from modak_ansible.errors import ModakError, UsageError, nearest
-from modak_ansible.measuring.suites.fields import Fields, named
+from modak_ansible.measuring.suites.fields import Fields, members_of
 from modak_ansible.measuring.suites.switches import plan_switch_problem
 from modak_ansible.measuring.suites.workloads import load_workloads, switch_problem, workloads_folder
 from modak_ansible.model.measured.suite import Group, Matrix, Suite
@@ -207,7 +207,7 @@ class _Reader:
         if not item.is_map:
             fields.note(item, "wrong-type", "a set of switches must be a mapping", "{} for none")
         switches = {}
-        for name, _, value in named(item):
+        for name, _, value in members_of(item):
             text = fields.scalar(value, f"the switch {name}")
             if text is not None:
                 switches[name] = text

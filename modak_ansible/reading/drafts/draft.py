@@ -106,7 +106,7 @@ class ScriptDraft:
     partition: str = ""  # where others than the usual one have them
     use: Use | None = None  # what in the script uses one
     parallel: Parallelism | None = None  # what makes the script parallel by itself
-    found: list[tuple[str, str]] = field(default_factory=list)  # what was found, and where, in pairs for people
+    findings: list[tuple[str, str]] = field(default_factory=list)  # what was found, and where, in pairs for people
     notes: list[str] = field(default_factory=list)  # what somebody should know
     missing: list[str] = field(default_factory=list)  # what the script does not start without: see given_as
     unsaid: list[str] = field(default_factory=list)  # options that tell where data lies, of which nobody says it
@@ -182,7 +182,7 @@ class _Drafting:
         return next(filter(None, hydras), None)
 
     def _say(self, what: str, text: str) -> None:
-        self.draft.found.append((what, text))
+        self.draft.findings.append((what, text))
 
     def _frameworks(self, framework: str) -> None:
         frameworks = frameworks_of(self._code)

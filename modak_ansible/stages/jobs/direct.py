@@ -15,7 +15,7 @@ from typing import IO, Any, cast
 
 from modak_ansible.errors import LoginRefused, ModakError, TargetUnreachable
 from modak_ansible.stages.base import Answer, module_error
-from modak_ansible.target.core.sending import READER, WORD, answer_in, opening, question, sent
+from modak_ansible.target.core.sending import READER, WORD, answer_in, call_of, opening, question
 from modak_ansible.transport.ssh import Connection
 
 # In the order in which Ansible looks for them.
@@ -39,7 +39,7 @@ def ask(
         TargetUnreachable: with the reason and what to do about it.
         ModakError: the function fails there.
     """
-    process = connection.run(_command(connection), sent(function, argument), seconds=seconds)
+    process = connection.run(_command(connection), call_of(function, argument), seconds=seconds)
     return _checked(function, answer_in(process.stdout), process.returncode, process.stderr)
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from modak_ansible.model.quantities import counted, format_size
-from modak_ansible.stages.base import Answer, Outcome, Stage, noted
+from modak_ansible.stages.base import Answer, Outcome, Stage, timed_stage
 from modak_ansible.stages.jobs.direct import ask
 from modak_ansible.stages.jobs.query import note_jobs
 from modak_ansible.stages.results import fetch_results, keep_results, outputs_of, wanted_files
@@ -89,7 +89,7 @@ def fetch(stages: Sequence[Stage]) -> Outcome:
     """
     if len(stages) > 1:
         return keep_all_results(stages)
-    with noted(stages[0], "results") as finish:
+    with timed_stage(stages[0], "results") as finish:
         outcome = fetch_results(stages[0])
         finish(outcome)
     return outcome
@@ -118,7 +118,7 @@ def _keep(stage: Stage, results: JobResults, arrived: Path) -> bool:
                 shutil.move(arrived / path, part / path)
 
     named_stage = replace(stage, say=lambda text: stage.say(f"{stage.plan['training']}: {text}"))
-    with noted(stage, "results") as finish:
+    with timed_stage(stage, "results") as finish:
         outcome = keep_results(named_stage, results, bring)
         finish(outcome)
     return outcome.changed

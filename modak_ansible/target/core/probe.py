@@ -10,8 +10,8 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple, TypedDict
 
 from ...errors import ModakError
 from ...schedulers.containers import CONTAINER_RUNTIMES
-from ...schedulers.known import SCHEDULERS
 from ...schedulers.pbs.pbspro import is_pbspro
+from ...schedulers.registry import SCHEDULERS
 from .answer import answered
 from .commands import TimedRun, find_program, user_name
 from .files import free_bytes, lack_of_room, read_text

@@ -43,7 +43,7 @@ for line in asked:
 """
 
 
-def sent(function: Callable[[Any], Any], arguments: Mapping[str, Any]) -> bytes:
+def call_of(function: Callable[[Any], Any], arguments: Mapping[str, Any]) -> bytes:
     """What READER reads, to run a function of the target side once.
 
     Args:

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, TypedDict
 
 from ...errors import ModakError
 from ...schedulers.base import by_ssh
-from ..core.sending import READER, WORD, answer_in, sent
+from ..core.sending import READER, WORD, answer_in, call_of
 from ..core.workspace import Workspace
 from .garbage import Garbage, GarbageItem, Needs
 from .uses import Uses
@@ -106,7 +106,7 @@ def run_there(host: str, function: Callable[[Any], Any], arguments: Mapping[str,
     """
     try:
         result = subprocess.run(
-            by_ssh(host, ["python3", "-c", READER, WORD]), input=sent(function, arguments), stdout=subprocess.PIPE,
+            by_ssh(host, ["python3", "-c", READER, WORD]), input=call_of(function, arguments), stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, timeout=_SECONDS, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired as error:

@@ -10,7 +10,7 @@ from typing import Sequence
 
 from ...errors import SchedulerAway
 from ...schedulers.base import SchedulerSilent, SubmissionRefused, SubmissionUncertain, Waits
-from ...schedulers.known import SCHEDULERS
+from ...schedulers.registry import SCHEDULERS
 from ..core.commands import TimedRun
 from ..core.files import make_private, write_whole
 from ..core.workspace import Workspace

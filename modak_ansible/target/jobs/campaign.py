@@ -19,7 +19,7 @@ from ...schedulers.base import (
     Waits,
     has_no_room,
 )
-from ...schedulers.known import SCHEDULERS
+from ...schedulers.registry import SCHEDULERS
 from ..core.commands import TimedRun
 from ..core.files import changed_at, read_on
 from ..core.staging import Files
@@ -159,7 +159,7 @@ class Campaign:
         deployments = {name: self.deployment(name) for name in names}
         self.restore(deployments)
         jobs = [deployment.known_job() for deployment in deployments.values() if deployment.finished() != 0]
-        ask = self.asked([job for job in jobs if job])
+        ask = self.scheduler_records([job for job in jobs if job])
         return {name: deployment.situation(ask) for name, deployment in deployments.items()}
 
     def lost(self, names: Iterable[str]) -> dict[str, Situation]:
@@ -168,7 +168,7 @@ class Campaign:
         lost = {name: lost_job for name, lost_job in living.items() if lost_job[0].has_lost(lost_job[1])}
         if not lost:
             return {}
-        ask = self.asked([job_id for _, job_id in lost.values()])
+        ask = self.scheduler_records([job_id for _, job_id in lost.values()])
         return {name: deployment.lost(job_id, ask) for name, (deployment, job_id) in lost.items()}
 
     def restore(self, names: Iterable[str]) -> None:
@@ -177,7 +177,7 @@ class Campaign:
             if not situation.is_final:
                 self.deployment(name).restore(situation.job_id)
 
-    def asked(self, job_ids: list[str], *, placed: bool = False) -> Ask:
+    def scheduler_records(self, job_ids: list[str], *, placed: bool = False) -> Ask:
         """What the scheduler says of some jobs, asked for all of them; and their places in the queue."""
         try:
             records: Mapping[str, JobRecord] = self._scheduler.statuses(TimedRun(), job_ids)

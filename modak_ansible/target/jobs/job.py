@@ -9,7 +9,7 @@ from typing import cast
 
 from ...errors import ModakError, SchedulerAway
 from ...schedulers.base import NO_WAITS, JobState, SchedulerSilent, SubmissionRefused, SubmissionUncertain, Waits
-from ...schedulers.known import SCHEDULERS
+from ...schedulers.registry import SCHEDULERS
 from ..core.commands import TimedRun
 from ..core.files import Lock, make_private, read_json, read_text, write_json, write_whole
 from ..core.plan import Plan

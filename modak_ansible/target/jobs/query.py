@@ -114,7 +114,7 @@ def query(workspace: Workspace, campaign: Campaign, names: Iterable[str], *, ins
     """
     deployments = [campaign.deployment(name) for name in names]
     lost = campaign.lost(deployment.path.name for deployment in deployments)  # nothing is written here
-    ask = campaign.asked(
+    ask = campaign.scheduler_records(
         sorted({_known_job(deployment) for deployment in deployments if deployment.finished() != 0} - {""}), placed=True
     )
     now = clock_of(workspace.deployments)

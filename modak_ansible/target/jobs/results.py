@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Dict, Iterable, List, Mapping, Pattern, TypedDict
 
-from ...schedulers.known import SCHEDULERS
+from ...schedulers.registry import SCHEDULERS
 from ..core.answer import answered
 from ..core.commands import TimedRun
 from ..core.files import changed_at, files_below, is_file, is_text, read_json, sha256_of
@@ -69,16 +69,16 @@ def left_by(question: ResultsQuestion) -> Mapping[str, Any]:
         "inside": "",
     }
     return answered(
-        lambda: {"jobs": query.jobs_of(query_question), **listed(question["workspace"], question["outputs"])}
+        lambda: {"jobs": query.jobs_of(query_question), **list_results(question["workspace"], question["outputs"])}
     )
 
 
 def listed_by(question: Mapping[str, Any]) -> Mapping[str, Any]:
     """What ``listed`` gives of a ``workspace`` and ``outputs``, or ``answered``."""
-    return answered(lambda: listed(question["workspace"], question["outputs"]))
+    return answered(lambda: list_results(question["workspace"], question["outputs"]))
 
 
-def listed(workspace: str, outputs: Mapping[str, List[str]]) -> Mapping[str, Any]:
+def list_results(workspace: str, outputs: Mapping[str, List[str]]) -> Mapping[str, Any]:
     """Of deployments ``listed``, Results by their names, and the ``folder`` that theirs are in.
 
     Args:

@@ -237,8 +237,8 @@ def test_whoever_has_seen_enough_ends_it_and_what_breaks_is_not_hidden(deployed,
 
 
 def test_a_prediction_counts_on_the_data_of_the_first_source(deployed, blueprint):
-    entry = next(entry for entry in entries_of(blueprint) if entry.known.folder == deployed[0])
-    plan = entry.known.plan
+    entry = next(entry for entry in entries_of(blueprint) if entry.store.folder == deployed[0])
+    plan = entry.store.plan
     plan["dataset"] = {
         **(plan["dataset"] or {}),
         "sources": [{"label": "MNIST"}, {"label": "MNIST"}, {"label": "drawn"}],
@@ -246,32 +246,32 @@ def test_a_prediction_counts_on_the_data_of_the_first_source(deployed, blueprint
     plan["candidates"] = [{"chosen": True, "prediction": {"known": True, "seconds": {"middle": 61.0}}}]
     for label, seconds in ((None, 61.0), ("MNIST", 61.0), ("drawn", None)):
         if label:
-            entry.known.record["data"] = label
+            entry.store.record["data"] = label
         assert row_of(entry)["predicted_seconds"] == seconds
 
 
 def test_a_job_that_only_tunes_has_no_trainings_time(deployed, blueprint):
-    entry = next(entry for entry in entries_of(blueprint) if entry.known.folder == deployed[0])
-    entry.known.plan["candidates"] = [{"chosen": True, "prediction": {"known": True, "seconds": {"middle": 61.0}}}]
+    entry = next(entry for entry in entries_of(blueprint) if entry.store.folder == deployed[0])
+    entry.store.plan["candidates"] = [{"chosen": True, "prediction": {"known": True, "seconds": {"middle": 61.0}}}]
     for trains, seconds in ((True, 61.0), (False, None)):
-        entry.known.plan["tuning"] = {"trains": trains, "reduction": 3, "candidates": []}
+        entry.store.plan["tuning"] = {"trains": trains, "reduction": 3, "candidates": []}
         assert row_of(entry)["predicted_seconds"] == seconds
 
 
 @pytest.mark.parametrize(("samples", "seconds"), [(60000, 16.0), (6000, 61.0), (3000, 61.0), (None, None)])
 def test_with_digits_drawn_it_counts_on_as_many_as_there_are(deployed, blueprint, samples, seconds):
-    entry = next(entry for entry in entries_of(blueprint) if entry.known.folder == deployed[0])
-    plan = entry.known.plan
+    entry = next(entry for entry in entries_of(blueprint) if entry.store.folder == deployed[0])
+    plan = entry.store.plan
     plan["dataset"] = {**(plan["dataset"] or {}), "sources": [{"label": "MNIST"}, {"label": "drawn digits, not MNIST"}]}
     plan["application"]["work"] = {"samples": samples}
     prediction = {"known": True, "seconds": {"middle": 61.0}, "parts": {"training": {"middle": 50.0}}}
     plan["candidates"] = [{"chosen": True, "prediction": prediction}]
-    entry.known.record["data"] = "drawn digits, not MNIST"
+    entry.store.record["data"] = "drawn digits, not MNIST"
     assert row_of(entry)["predicted_seconds"] == seconds
 
 
 def test_a_row(deployed, blueprint):
-    entry = next(entry for entry in entries_of(blueprint) if entry.known.folder == deployed[0])
+    entry = next(entry for entry in entries_of(blueprint) if entry.store.folder == deployed[0])
     entry.answer = job(elapsed=90.0, progress={"step": 7, "epoch": 1, "loss": 0.25})
     row = row_of(entry)
     assert (row["state"], row["stage"], row["epoch"], row["epochs_requested"]) == ("RUNNING", "job", 1, 2)
@@ -286,7 +286,7 @@ def test_a_job_that_is_queued_again_has_not_run_since_its_first_start(deployed, 
     DeploymentRecord(deployed[0]).update(
         job={"state": "QUEUED", "job_id": "1", "started": 100.0, "ended": 160.0, "run": 1}
     )
-    entry = next(entry for entry in entries_of(blueprint) if entry.known.folder == deployed[0])
+    entry = next(entry for entry in entries_of(blueprint) if entry.store.folder == deployed[0])
     assert row_of(entry)["elapsed_seconds"] is None
     entry.answer = job("QUEUED")
     entry.answer["situation"].update(started=100.0, ended=160.0)
@@ -296,12 +296,12 @@ def test_a_job_that_is_queued_again_has_not_run_since_its_first_start(deployed, 
 def test_what_was_brought_while_it_ran_is_not_what_it_is_at(deployed, blueprint):
     metrics = {"loss": 1.0, "accuracy": 0.1, "numbers": {"loss": 1.0}}
     DeploymentRecord(deployed[0]).update(metrics=metrics, brought="")
-    entry = next(entry for entry in entries_of(blueprint) if entry.known.folder == deployed[0])
+    entry = next(entry for entry in entries_of(blueprint) if entry.store.folder == deployed[0])
     entry.answer = job(progress={"step": 9, "numbers": {"loss": 0.1, "lr": 0.01}})
     assert row_of(entry)["loss"] == 0.1
     entry.answer = job("COMPLETED", progress={"step": 9, "loss": 0.3, "numbers": {"loss": 0.3}})
     assert row_of(entry)["loss"] == 0.3
-    entry.known.record["brought"] = run_of(entry.answer["situation"])
+    entry.store.record["brought"] = run_of(entry.answer["situation"])
     assert (row_of(entry)["loss"], row_of(entry)["accuracy"]) == (1.0, 0.1)
 
 
@@ -310,7 +310,7 @@ def test_what_another_run_came_to_is_not_what_this_one_is_at(deployed, blueprint
     record = DeploymentRecord(deployed[0])
     record.note_job({"state": "FAILED", "job_id": "1", "attempt": 1}, **told)
     record.note_job({"state": "QUEUED", "job_id": "2", "attempt": 2})
-    entry = next(entry for entry in entries_of(blueprint) if entry.known.folder == deployed[0])
+    entry = next(entry for entry in entries_of(blueprint) if entry.store.folder == deployed[0])
     assert row_of(entry)["loss"] is None
 
 
@@ -369,14 +369,14 @@ def test_a_target_that_is_gone_is_asked_once_for_what_has_ended_there(deployed, 
 
 def test_a_known_end_stays_where_nobody_can_tell_how_far_the_job_came(deployed, blueprint):
     entry = entries_of(blueprint)[0]
-    entry.known.record["job"] = {"state": "FAILED", "job_id": "1", "started": 1.0}
+    entry.store.record["job"] = {"state": "FAILED", "job_id": "1", "started": 1.0}
     entry.answer = {**job("NONE"), "there": False}
     assert (row_of(entry)["state"], row_of(entry)["explanation"]) == ("FAILED", "its folder on the target is gone")
 
 
 def test_how_far_another_attempt_came_is_not_shown_of_this_one(deployed, blueprint):
     DeploymentRecord(deployed[0]).update(job={"state": "FAILED", "job_id": "1"}, progress={"epoch": 9, "loss": 0.01})
-    entry = next(entry for entry in entries_of(blueprint) if entry.known.folder == deployed[0])
+    entry = next(entry for entry in entries_of(blueprint) if entry.store.folder == deployed[0])
     assert row_of(entry)["epoch"] == 9
     entry.answer = job(progress={})
     entry.answer["situation"]["job_id"] = "2"
@@ -390,8 +390,8 @@ def test_the_time_of_a_job_that_is_over_is_its_own(deployed, blueprint):
 
 
 def test_a_known_end_is_shown_though_nobody_answers_for_it(deployed, blueprint):
-    entry = next(entry for entry in entries_of(blueprint) if entry.known.folder == deployed[0])
-    entry.known.record["job"] = {**job("CANCELLED")["situation"], "explanation": "it was cancelled"}
+    entry = next(entry for entry in entries_of(blueprint) if entry.store.folder == deployed[0])
+    entry.store.record["job"] = {**job("CANCELLED")["situation"], "explanation": "it was cancelled"}
     entry.answer = job("UNKNOWN")
     row = row_of(entry)
     assert (row["state"], row["explanation"]) == ("CANCELLED", "it was cancelled")
@@ -433,8 +433,8 @@ def test_damaged_files_hide_no_others(deployed, blueprint):
 
 def test_a_damaged_record_is_asked_for_and_written_anew(deployed, blueprint):
     (deployed[0] / "state.json").write_text("{")
-    entry = next(entry for entry in entries_of(blueprint) if entry.known.folder == deployed[0])
-    assert may_live(entry.known)
+    entry = next(entry for entry in entries_of(blueprint) if entry.store.folder == deployed[0])
+    assert may_live(entry.store)
     entry.answer = job("COMPLETED")
     assert row_of(entry)["state"] == "COMPLETED"
 

@@ -106,13 +106,13 @@ class Cluster:
                     if job["looks"] >= self.LOOKS:
                         job["state"] = "FAILED" if entry.name in self.broken else "COMPLETED"
                 looks = min(self.LOOKS, job["looks"]) if job else 0
-                numbers = {"val_loss": self.curve(entry.known)[looks - 1]} if looks else {}
+                numbers = {"val_loss": self.curve(entry.store)[looks - 1]} if looks else {}
                 entry.answer = {
                     "situation": self.situation(entry.name), "there": bool(job),
                     "progress": {"step": 100 * looks, self.by: looks, "numbers": numbers},
                 }  # fmt: skip
                 if job:
-                    DeploymentRecord(entry.known.folder).note_job(self.situation(entry.name))
+                    DeploymentRecord(entry.store.folder).note_job(self.situation(entry.name))
             if heard is None:
                 return
             heard()

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from modak_ansible.errors import ModakError
-from modak_ansible.stages.base import noted
+from modak_ansible.stages.base import timed_stage
 from modak_ansible.store.record import DeploymentRecord
 
 
@@ -27,7 +27,7 @@ def test_a_failure_that_cannot_be_noted_is_told_all_the_same(make_stage, monkeyp
 
     stage, _ = make_stage(None)
     monkeypatch.setattr(DeploymentRecord, "note_stage", no)
-    with pytest.raises(ModakError, match="the disk is full on this machine"), noted(stage, "results"):
+    with pytest.raises(ModakError, match="the disk is full on this machine"), timed_stage(stage, "results"):
         raise ModakError("the disk is full on this machine")
 
 
@@ -38,7 +38,7 @@ DONE = {"state": "done", "message": "fine"}
 def test_a_stage_that_begins_anew_has_not_failed(make_stage):
     stage, _ = make_stage(None)
     stage.record.update(stages={"target": DONE, "dataset": FAILED, "image": FAILED, "job": DONE}, stage="image")
-    with noted(stage, "dataset"):
+    with timed_stage(stage, "dataset"):
         assert stage.record.read()["stages"] == {"target": DONE, "job": DONE}
         assert stage.record.read()["stage"] == "dataset"
 

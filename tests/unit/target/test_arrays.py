@@ -6,7 +6,7 @@ import pytest
 from fake_queue import FakeQueue
 
 from modak_ansible.schedulers.base import JobState, SubmissionUncertain, Waits
-from modak_ansible.schedulers.known import SCHEDULERS
+from modak_ansible.schedulers.registry import SCHEDULERS
 from modak_ansible.target.core.files import read_json
 from modak_ansible.target.core.workspace import Workspace
 from modak_ansible.target.jobs.campaign import Campaign, JobRequest, Removed

@@ -11,7 +11,7 @@ from fake_queue import FakeQueue
 
 from modak_ansible.errors import ModakError
 from modak_ansible.schedulers.base import JobState, SchedulerSilent, Waits
-from modak_ansible.schedulers.known import SCHEDULERS
+from modak_ansible.schedulers.registry import SCHEDULERS
 from modak_ansible.target.core.workspace import Workspace
 from modak_ansible.target.jobs.actions import act
 from modak_ansible.target.jobs.arrays import remove_arrays

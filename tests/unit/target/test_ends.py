@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from modak_ansible.errors import TARGET_UNREACHABLE, ModakError
 from modak_ansible.schedulers.base import AccountingSilent, JobRecord, JobState, Scheduler, SchedulerSilent
 from modak_ansible.schedulers.direct import Direct
-from modak_ansible.schedulers.known import SCHEDULERS
+from modak_ansible.schedulers.registry import SCHEDULERS
 from modak_ansible.target.core.answer import answer
 from modak_ansible.target.core.workspace import Workspace
 from modak_ansible.target.jobs import judgement, operations

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from modak_ansible.errors import nearest
-from modak_ansible.reading.blueprint.script.option import EPOCHS, Option, whole
+from modak_ansible.reading.blueprint.script.option import EPOCHS, Option, whole_number
 from modak_ansible.reading.blueprint.script.source import ScriptSource, source_of
 from modak_ansible.reading.blueprint.script.syntax import syntax_of
 
@@ -157,7 +157,7 @@ def default_epochs(script: Path) -> int | None:
     other_names = [name for name in by_name if name.endswith("epochs") and name not in EPOCHS]
     if not epoch_options or any(not _AMONG_EPOCHS.search(name) for name in other_names):
         return None
-    return whole(epoch_options[0].default)
+    return whole_number(epoch_options[0].default)
 
 
 def _combined_options(sources: Sequence[ScriptSource]) -> Iterator[Option]:
