@@ -61,8 +61,8 @@ class HuggingFace(ListedSource):
         place = _place(text)
         commit, files, samples = _tree(place)
         chosen_names = select_names(files, place.path, f"{place.name}@{commit[:12]}")
-        listed = tuple(_file(name, files[hub_name]) for name, hub_name in sorted(chosen_names.items()))
-        return Listing(place.at(commit), listed, samples if not place.path else None)
+        data_files = tuple(_file(name, files[hub_name]) for name, hub_name in sorted(chosen_names.items()))
+        return Listing(place.at(commit), data_files, samples if not place.path else None)
 
     def fetched(self, source: DataSource, files: Sequence[DataFile]) -> tuple[list[DataFile], Access] | None:
         hub = import_extra("huggingface_hub", "hf")

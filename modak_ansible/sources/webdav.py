@@ -57,16 +57,16 @@ class WebDav(ListedSource):
         # the last part of what is no pattern may be a file, which is listed with the folder that it lies in
         root = root_of(path)
         files: dict[str, DataFile] = {}
-        waiting, seen = [f"/{root}"], set()
+        waiting, visited = [f"/{root}"], set()
         while waiting:
             folder = waiting.pop()
-            seen.add(folder)
+            visited.add(folder)
             for entry in _entries(server, folder, text):
                 name = entry.path.strip("/")
                 if entry.size is not None:
                     address = server + quote(entry.path, safe="/~")
                     files[name] = DataFile(name=name, size=entry.size, version=entry.version, address=address)
-                elif f"/{name}" not in seen:
+                elif f"/{name}" not in visited:
                     waiting.append(f"/{name}")
         if not files and _entries(server, f"/{root}", text):
             raise nothing_in(text)

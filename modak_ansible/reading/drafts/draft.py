@@ -215,8 +215,8 @@ class _Drafting:
         """The names, without dashes, by which an option is given."""
         names = {name.lstrip("-") for name in option.names}
         exact = [key for key in self.draft.arguments if key in names]
-        begun = [key for key in self.draft.arguments if len(key) > 1 and f"--{key}" not in self._exact]
-        return exact or [key for key in begun if any(name.startswith(key) for name in names)]
+        abbreviations = [key for key in self.draft.arguments if len(key) > 1 and f"--{key}" not in self._exact]
+        return exact or [key for key in abbreviations if any(name.startswith(key) for name in names)]
 
     def _values(self) -> dict[str, str]:
         """The texts that options have, by their longest names without dashes: as given, as a file says, or by default;
@@ -324,8 +324,8 @@ class _Drafting:
             fetch for fetch in fetches if not any(self._is_made(path, written) for path in (fetch.root, fetch.name))
         ]
         if missing:
-            listed = ", ".join(f"{fetch.name} ({fetch.place})" for fetch in missing)
-            words = f"it fetches {listed} where it runs, and mostly the nodes of a cluster have no network"
+            fetched = ", ".join(f"{fetch.name} ({fetch.place})" for fetch in missing)
+            words = f"it fetches {fetched} where it runs, and mostly the nodes of a cluster have no network"
             self.draft.notes.append(f"{words}: fetch it beforehand, beside the script here or from the front end there")
         self.draft.notes += unset_by(self._trees)
         if not self._downloads:

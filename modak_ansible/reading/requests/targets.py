@@ -77,8 +77,8 @@ def find_target(job: JobForm, folder: Path, inputs: Inputs, mistakes: Mistakes, 
     values = Inputs(None if inputs.file == file else inputs.file, inputs.values)
     is_one_target = inputs.targets is not None and _is_one_target(inputs.targets)
     name = description.stem if description and is_one_target else form.name or ""
-    wanted = TargetDefaults(name, form.job_scheduler_type or "")
-    targets = read_targets(description, values, mistakes, wanted) if description else {}
+    defaults = TargetDefaults(name, form.job_scheduler_type or "")
+    targets = read_targets(description, values, mistakes, defaults) if description else {}
     if len(mistakes) > before:
         return None
     if name in targets and is_one_target:  # whatever the request itself names

@@ -63,8 +63,8 @@ class Options(NamedTuple):
         problem = f"keeps only the last of {len(values)} values for {_flag(name)}"
         if options[0].nargs in (None, "?"):
             return problem, f"give it one; sweep: {{ {name}: [ ... ] }} trains with each"
-        listed = ", ".join(f'"{value}"' for value in values)
-        return problem, f"words: [ {_flag(name)}, {listed} ]"
+        words = ", ".join(f'"{value}"' for value in values)
+        return problem, f"words: [ {_flag(name)}, {words} ]"
 
     def unknown(self, name: str) -> tuple[str, str]:
         """What is to be said of a name that no option has, and a hint; empty where one has it, or may have it."""
