@@ -274,8 +274,8 @@ def why_not_shared_out(version: str) -> str:
 
 def _version(request: Request) -> str:
     """Of PyTorch, as far as the request tells."""
-    seen = request.image.seen if request.image else None
-    return seen.frameworks.get("pytorch", "") if seen else request.application.version
+    image = request.image.seen if request.image else None
+    return image.frameworks.get("pytorch", "") if image else request.application.version
 
 
 def _check_alone(request: Request, layout: ProcessLayout) -> None:

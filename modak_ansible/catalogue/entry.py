@@ -150,8 +150,8 @@ class Catalogue(Model):
 
     def of_framework(self, framework: str) -> list[Entry]:
         """The builds of a framework, newest first."""
-        found = [entry for entry in self.entries if entry.framework == framework]
-        return sorted(found, key=lambda entry: (version_from(entry.version), entry.name), reverse=True)
+        entries = [entry for entry in self.entries if entry.framework == framework]
+        return sorted(entries, key=lambda entry: (version_from(entry.version), entry.name), reverse=True)
 
     def accelerated(self, framework: str, version: str = "", vendor: str | None = None) -> list[Entry]:
         """Those for accelerators, of one maker or of any."""

@@ -22,8 +22,8 @@ def deployments(incomplete: str) -> list[str]:
     from modak_ansible.store.deployment import FOLDER
 
     folder = state_folder(Path.cwd()) / FOLDER
-    known = [path.name for path in folder.glob("*/")] if folder.is_dir() else []
-    return sorted({*(name for name in known if name.startswith(incomplete)), *blueprints(incomplete)})
+    names = [path.name for path in folder.glob("*/")] if folder.is_dir() else []
+    return sorted({*(name for name in names if name.startswith(incomplete)), *blueprints(incomplete)})
 
 
 def entries(incomplete: str) -> list[str]:

@@ -249,7 +249,7 @@ def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     hints = get_type_hints(PlanOptions, include_extras=True)
     # a blueprint that a command takes has to be given
     defaults = {name: PlanOptions._field_defaults[name] for name in names if name != "blueprint"}
-    taken = [
+    shared_parameters = [
         Parameter(name, _KIND, default=defaults.get(name, Parameter.empty), annotation=hints[name]) for name in names
     ]
 
@@ -257,17 +257,17 @@ def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
         own = get_type_hints(command, include_extras=True)
         parameters: list[Parameter] = []
         for name, parameter in inspect.signature(command).parameters.items():
-            parameters += taken if name == "asked" else [parameter.replace(annotation=own[name])]
+            parameters += shared_parameters if name == "asked" else [parameter.replace(annotation=own[name])]
         signature = inspect.Signature(parameters)
 
         @wraps(command)
         def called(*words: Any, **options: Any) -> None:
             bound = signature.bind(*words, **options)
             bound.apply_defaults()
-            given = bound.arguments
-            asked = PlanOptions(**{name: given.pop(name) for name in names})
+            arguments = bound.arguments
+            asked = PlanOptions(**{name: arguments.pop(name) for name in names})
             _warn_of_own(asked, parameters)
-            command(asked=asked, **given)
+            command(asked=asked, **arguments)
 
         vars(called)["__signature__"] = signature
         return called

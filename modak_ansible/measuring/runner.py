@@ -150,13 +150,13 @@ class Runner:
 
     def _round(self, block: Block, number: int, progress: Progress) -> None:
         attempt = self.history.attempt(block, number)
-        tried = self.history.disturbed(block, number)
+        disturbed = self.history.disturbed(block, number)
         while True:
-            attempt, tried = attempt + 1, tried + 1
-            if not self._attempt(block, Turn(number, 1, attempt), progress, is_last=tried >= self.attempts):
+            attempt, disturbed = attempt + 1, disturbed + 1
+            if not self._attempt(block, Turn(number, 1, attempt), progress, is_last=disturbed >= self.attempts):
                 return
-            if tried >= self.attempts:
-                self.say(f"{block.group}, round {number}: disturbed {tried} times; going on")
+            if disturbed >= self.attempts:
+                self.say(f"{block.group}, round {number}: disturbed {disturbed} times; going on")
                 return
             self.say(f"{block.group}, round {number}: the machine was busy; the round begins again")
 

@@ -65,12 +65,12 @@ class Coverage:
             old.settings,
         )
         if is_same and processes_of(question) == 1:
-            seen = Support((), (), 1)
+            support = Support((), (), 1)
         else:
-            seen = self.difference(old_run, run, old, question)
+            support = self.difference(old_run, run, old, question)
         by = f"by {counted(timed.count, 'step')} of it, timed on {timed.target} on {timed.date[:10]}"
-        law = (LAW,) if processes_of(question) > 1 and not seen.unknown else ()
-        return Support(seen.unknown, (by, *law), seen.records)
+        law = (LAW,) if processes_of(question) > 1 and not support.unknown else ()
+        return Support(support.unknown, (by, *law), support.records)
 
     def has_entry(self, entry: str) -> bool:
         """Whether a build was measured at all."""

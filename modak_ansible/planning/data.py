@@ -151,24 +151,26 @@ def _check_published(dataset: str, name: str, source: DataSource, published: Dat
 
 
 def _check_names(request: Request) -> None:
-    seen: dict[str, str] = {}
+    names_by_variable: dict[str, str] = {}
     for number, dataset in enumerate(request.datasets):
         variable = dataset_variable(dataset.name)
-        if variable in seen:
-            reason = f"{request.training} has a dataset {seen[variable]} already, and both would be {variable}"
+        if variable in names_by_variable:
+            reason = (
+                f"{request.training} has a dataset {names_by_variable[variable]} already, and both would be {variable}"
+            )
             raise CannotPlan(f"{field_of(number)}.name", reason, "give one of them another name")
-        seen[variable] = dataset.name
+        names_by_variable[variable] = dataset.name
 
 
 def _check_placeholders(request: Request) -> None:
-    known = [dataset.name for dataset in request.datasets]
+    names = [dataset.name for dataset in request.datasets]
     for field, texts in _texts(request).items():
-        if field != "arguments" and not known:
+        if field != "arguments" and not names:
             continue  # there it is a text like any other
-        if not known and any("{dataset}" in text for text in texts):
+        if not names and any("{dataset}" in text for text in texts):
             raise CannotPlan(field, "{dataset} is used, and the training has no dataset", "- dataset: its node")
-        for name in sorted(datasets_named(texts) - set(known)):
-            hint = nearest(name, known) or "- dataset: its node"
+        for name in sorted(datasets_named(texts) - set(names)):
+            hint = nearest(name, names) or "- dataset: its node"
             raise CannotPlan(field, f"{{dataset.{name}}} is used, and the training has no dataset {name}", hint)
 
 

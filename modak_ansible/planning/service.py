@@ -310,8 +310,8 @@ def _known_here(request: Request, testbed: Path, images: tuple[SeenImage, ...], 
             work = work.model_copy(update=measured_work)
     if work is not request.application.work:
         update["application"] = request.application.model_copy(update={"work": work})
-    if request.image and (seen := seen_of(images, request.image, request.target.address)):
-        update["image"] = request.image.model_copy(update={"seen": seen})
+    if request.image and (seen_image := seen_of(images, request.image, request.target.address)):
+        update["image"] = request.image.model_copy(update={"seen": seen_image})
     return request.model_copy(update=update)
 
 

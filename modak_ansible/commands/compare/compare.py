@@ -89,11 +89,11 @@ def _print(comparison: Comparison) -> None:
     console = Console(highlight=False)
     width = console.width if console.is_terminal else None
     lines = texts.table(comparison, width)
-    shown = lines[: _ROWS + 1] if console.is_terminal else lines  # what is best stays in sight, above its curve
-    for index, line in enumerate(shown):
+    visible_lines = lines[: _ROWS + 1] if console.is_terminal else lines  # what is best stays in sight, above its curve
+    for index, line in enumerate(visible_lines):
         console.print(line, style="bold" if index < 2 else None, markup=False, soft_wrap=True)
-    if len(shown) < len(lines):
-        typer.echo(f"{len(lines) - len(shown)} more, which a file or a pipe shows, as with | less")
+    if len(visible_lines) < len(lines):
+        typer.echo(f"{len(lines) - len(visible_lines)} more, which a file or a pipe shows, as with | less")
     width = min(console.width, _WIDTH)
     curves = texts.curves(comparison, width) if console.is_terminal else []
     if curves and sixel.is_shown():

@@ -200,8 +200,8 @@ def curves(comparison: Comparison, width: int) -> list[Text]:
 
 
 def _cut(text: str, size: int) -> str:
-    shown = "".join(letter if letter.isprintable() else " " for letter in text)
-    return shown if cell_len(shown) <= size else set_cell_size(shown, size - 1) + "…"
+    printable = "".join(letter if letter.isprintable() else " " for letter in text)
+    return printable if cell_len(printable) <= size else set_cell_size(printable, size - 1) + "…"
 
 
 def _fitted(text: str, size: int, *, right: bool) -> str:

@@ -106,14 +106,14 @@ def of_stages(store: DeploymentStore, since: LogStart, *, follow: bool, show: Sh
     lines = log_lines()
     if not follow:
         return since.last(lines)
-    shown = len(lines) - len(since.last(lines))
+    shown_count = len(lines) - len(since.last(lines))
     is_over = False
     while not is_over:
         is_over = _is_over(store)  # before the last look, which has all that was noted until then
         lines = log_lines()
-        for line in lines[shown:]:
+        for line in lines[shown_count:]:
             show(line)
-        shown = len(lines)
+        shown_count = len(lines)
         if not is_over:
             time.sleep(0.5)
     return []

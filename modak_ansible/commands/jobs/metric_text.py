@@ -29,10 +29,10 @@ def of_metrics(store: DeploymentStore, since: LogStart, *, follow: bool, show: S
     lines = dict(_lines(curves, since))
     for remark in [*curves.remarks, *curves.lost]:
         typer.echo(f"note: {remark}", err=True)
-    shown = since.last(list(lines.values()))
+    last_lines = since.last(list(lines.values()))
     if not follow:
-        return shown
-    for line in shown:
+        return last_lines
+    for line in last_lines:
         show(line)
     if not store.has_ended:
         _follow(store, show)
@@ -48,7 +48,7 @@ def _follow(store: DeploymentStore, show: Show) -> None:
     from modak_ansible.deployment.status_query import ask_targets
     from modak_ansible.target.jobs.situation import Progress
 
-    entry, seen = StatusEntry(store), [""]
+    entry, last_line = StatusEntry(store), [""]
 
     def heard() -> None:
         progress = entry.answer["progress"] if entry.answer else Progress()
@@ -56,8 +56,8 @@ def _follow(store: DeploymentStore, show: Show) -> None:
             [f"{name} {progress[name]:g}" for name in ("step", "epoch") if progress.get(name) is not None]
             + [_shown(name, value) for name, value in (progress.get("numbers") or {}).items()]
         )
-        if line and line != seen[0]:
-            seen[0] = line
+        if line and line != last_line[0]:
+            last_line[0] = line
             show(f"now: {line}")
 
     ask_targets([entry], 2.0, heard)

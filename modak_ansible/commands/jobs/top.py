@@ -100,10 +100,10 @@ def _watch(entry: StatusEntry, every: float, *, as_json: bool) -> None:
 
     console = Console(highlight=False)
     live = Live(console=console, auto_refresh=False) if console.is_terminal and not as_json else None
-    shown, last_problem = 0, ""
+    answers, last_problem = 0, ""
 
     def heard() -> None:
-        nonlocal shown, last_problem
+        nonlocal answers, last_problem
         try:
             _check(entry)
         except ModakError as error:
@@ -111,7 +111,7 @@ def _watch(entry: StatusEntry, every: float, *, as_json: bool) -> None:
                 typer.echo(f"note: {error.message}", err=True)
             last_problem = entry.problem
             return
-        shown += 1
+        answers += 1
         if live:
             live.update(Text(_text(entry), no_wrap=True, overflow="ellipsis"), refresh=True)
         else:
@@ -119,7 +119,7 @@ def _watch(entry: StatusEntry, every: float, *, as_json: bool) -> None:
 
     with live or nullcontext():
         ask_targets([entry], every, heard, inside="usage")
-    if not shown:
+    if not answers:
         _check(entry)
     typer.echo(_words(entry), err=True)
 
@@ -186,12 +186,12 @@ def table(nodes: list[NodeUsage]) -> list[str]:
     columns = [column for column in range(len(_TITLES)) if any(row[column] for row in rows)]
     lines = [[_TITLES[column] for column in columns], *([row[column] for column in columns] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    shown = [
+    text_lines = [
         "  ".join(f"{cell:<{width}}" if not place else f"{cell:>{width}}" for place, (cell, width) in enumerate(cells))
         for cells in (list(zip(line, widths, strict=True)) for line in lines)
     ]
     problems = [f"note: {node.get('node')}: {node['problem']}" for node in nodes if node.get("problem")]
-    return [*(shown if rows else []), *problems]
+    return [*(text_lines if rows else []), *problems]
 
 
 def _cells(node: NodeUsage, rank: str, part: Usage, *, is_first: bool) -> list[str]:

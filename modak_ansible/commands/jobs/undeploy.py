@@ -47,9 +47,9 @@ def command(
             "training": store.plan["training"],
             "deployment": store.name,
             # of one, that an image was removed is a change, too: of many nobody says whose it was
-            "changed": store.record_now().get("undeployed") != gone or changed,
+            "changed": store.record_now().get("undeployed") != undeployed_before or changed,
             "message": "; ".join(outcome["msg"] for outcome in outcomes),
         }
-        for store, gone in zip(stores, before, strict=True)
+        for store, undeployed_before in zip(stores, before, strict=True)
     ]
     print_rows(rows, stores)

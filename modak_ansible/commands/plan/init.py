@@ -266,8 +266,8 @@ def _write(text: str, folder: Path, *, force: bool) -> str:
         return "there"
     if before is not None and not force:
         lines = difflib.unified_diff(before.splitlines(), text.splitlines(), str(path), "now", lineterm="", n=0)
-        shown = "\n  ".join(["--force overwrites it; what would change:", *lines])
-        raise UsageError(f"{path} already exists, with other contents", hint=shown)
+        changes = "\n  ".join(["--force overwrites it; what would change:", *lines])
+        raise UsageError(f"{path} already exists, with other contents", hint=changes)
     write_whole(path, text)
     path.chmod(0o644)
     return "written" if before is None else "written over"

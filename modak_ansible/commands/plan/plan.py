@@ -115,5 +115,5 @@ def _bold(text: str) -> str:
     if not sys.stdout.isatty():
         return text
     first, *lines = text.split("\n")
-    shown = [typer.style(line, bold=True) if line.startswith("* ") else line for line in lines]
-    return "\n".join([typer.style(first, bold=True), *shown])
+    styled = [typer.style(line, bold=True) if line.startswith("* ") else line for line in lines]
+    return "\n".join([typer.style(first, bold=True), *styled])

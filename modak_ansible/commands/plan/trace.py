@@ -186,9 +186,9 @@ def _text_of_trace(need: Need) -> str:
     from modak_ansible.model.quantities import format_size
 
     parts = ("parameters", "gradients", "state", "base")
-    listed = ", ".join(f"{name} {format_size(getattr(need, name))}" for name in parts)
+    sizes = ", ".join(f"{name} {format_size(getattr(need, name))}" for name in parts)
     return (
-        f"{need.training} needs {format_peak(peak_of(need))} in one process, as it is: {listed}, "
+        f"{need.training} needs {format_peak(peak_of(need))} in one process, as it is: {sizes}, "
         "and the rest for a batch.\n"
         f"{_on_accelerator(need)}{_as_ranks(need)}{_length(need)}{_computed(need)}\n"
         "Later plans use this."

@@ -60,13 +60,13 @@ def _ask_and_show(entries: list[StatusEntry], *, as_json: bool, offline: bool) -
     from modak_ansible.deployment.status import may_tell, rows_of
 
     open_ones = [] if offline else [entry for entry in entries if may_tell(entry.store)]
-    shown = False
+    is_shown = False
 
     def show() -> None:
-        nonlocal shown
-        if not shown:
+        nonlocal is_shown
+        if not is_shown:
             _show(rows_of(entries), entries, as_json=as_json)
-            shown = True
+            is_shown = True
 
     def heard() -> None:
         if all(entry.answer or entry.problem for entry in open_ones):
