@@ -314,6 +314,7 @@ def _name_of(node: ast.expr) -> str:
         is_about = called(node) in (
             "join",
             "quote",
+            "shown",
             "visible",
             "str",
             "repr",

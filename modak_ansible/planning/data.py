@@ -151,15 +151,13 @@ def _check_published(dataset: str, name: str, source: DataSource, published: Dat
 
 
 def _check_names(request: Request) -> None:
-    names_by_variable: dict[str, str] = {}
+    names: dict[str, str] = {}
     for number, dataset in enumerate(request.datasets):
         variable = dataset_variable(dataset.name)
-        if variable in names_by_variable:
-            reason = (
-                f"{request.training} has a dataset {names_by_variable[variable]} already, and both would be {variable}"
-            )
+        if variable in names:
+            reason = f"{request.training} has a dataset {names[variable]} already, and both would be {variable}"
             raise CannotPlan(f"{field_of(number)}.name", reason, "give one of them another name")
-        names_by_variable[variable] = dataset.name
+        names[variable] = dataset.name
 
 
 def _check_placeholders(request: Request) -> None:

@@ -98,9 +98,9 @@ def _events(value: Any) -> Any:
         raise FieldProblem("cannot-be-done", f"mail cannot be asked for of {', '.join(unsupported_events)}", hint)
     letters = {letter for word in words for letter in _EVENT_WORDS.get(word.upper(), word.replace("f", "a"))}
     if not letters <= {*_EVENTS, "n"} or ("n" in letters and len(letters) > 1):
-        value_text = rules.quote(str(value))
+        events = rules.quote(str(value))
         raise FieldProblem(
-            "not-allowed-value", f"{value_text} is not made of a (abort), b (begin) and e (end)", "such as abe"
+            "not-allowed-value", f"{events} is not made of a (abort), b (begin) and e (end)", "such as abe"
         )
     return tuple(_EVENTS[letter] for letter in "abe" if letter in letters)
 

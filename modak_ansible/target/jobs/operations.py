@@ -56,7 +56,7 @@ class OperatedJob(TypedDict):
 class Operation:
     """What is done to the job of a deployment."""
 
-    participle: ClassVar[str]
+    done: ClassVar[str]
 
     def seconds(self) -> float:
         """How long it may take to be seen."""
@@ -90,10 +90,10 @@ class Operation:
         try:
             command(deployment.run, situation.job_id)
         except ActionRefused as refusal:
-            hint = "modak cancel ends the job, and modak resume runs it again" if self.participle == "requeued" else ""
-            raise ModakError(f"{_named(situation)} cannot be {self.participle}: {refusal}", hint=hint) from refusal
+            hint = "modak cancel ends the job, and modak resume runs it again" if self.done == "requeued" else ""
+            raise ModakError(f"{_named(situation)} cannot be {self.done}: {refusal}", hint=hint) from refusal
         except SchedulerSilent as error:
-            message = f"it is not known whether {_named(situation)} was {self.participle}: {error}"
+            message = f"it is not known whether {_named(situation)} was {self.done}: {error}"
             raise SchedulerAway(message, hint="try again when it answers") from error
 
     def not_permitted(self, situation: Situation, hint: str) -> NotPermitted:
@@ -101,13 +101,13 @@ class Operation:
         if situation.is_final:
             has_completed = situation.state == JobState.COMPLETED
             hint = "modak results fetches what it left" if has_completed else "modak resume runs it again"
-        return NotPermitted(f"{_named(situation)} is {_words(situation)} and cannot be {self.participle}", hint=hint)
+        return NotPermitted(f"{_named(situation)} is {_words(situation)} and cannot be {self.done}", hint=hint)
 
 
 class Cancel(Operation):
     """Ends the job; the deployment's folder stays."""
 
-    participle = "cancelled"
+    done = "cancelled"
 
     def seconds(self) -> float:
         return _END_SECONDS + GRACE
@@ -127,7 +127,7 @@ class Cancel(Operation):
 class Hold(Operation):
     """Keeps the job from starting."""
 
-    participle = "held"
+    done = "held"
 
     def begin(self, deployment: Deployment, situation: Situation) -> bool:
         if situation.state == JobState.HELD and situation.held_by != _OPERATOR:
@@ -157,7 +157,7 @@ class Hold(Operation):
 class Release(Operation):
     """Lets a held job start."""
 
-    participle = "released"
+    done = "released"
 
     def begin(self, deployment: Deployment, situation: Situation) -> bool:
         if situation.is_final:
@@ -181,7 +181,7 @@ class Release(Operation):
 class Requeue(Operation):
     """Sends a running job back into the queue, where it waits for its turn under the same id."""
 
-    participle = "requeued"
+    done = "requeued"
 
     def seconds(self) -> float:
         return _END_SECONDS
