@@ -31,7 +31,7 @@ from modak_ansible.target.core.files import expanded, write_whole
 
 if TYPE_CHECKING:
     from modak_ansible.model.target import Target
-    from modak_ansible.reading.drafts.draft import ScriptDraft
+    from modak_ansible.reading.drafts.draft import Draft
 
 EXAMPLES = "Example: modak init train.py --on mycluster; and to deploy it without a blueprint: modak deploy train.py"
 
@@ -231,7 +231,7 @@ def _surveyed(host: str, *, is_quiet: bool) -> str:
     return name
 
 
-def _resolve_target(draft: ScriptDraft) -> Target:
+def _resolve_target(draft: Draft) -> Target:
     """Gives the target's node its type; the target.
 
     Raises:
@@ -273,7 +273,7 @@ def _write(text: str, folder: Path, *, force: bool) -> str:
     return "written" if before is None else "written over"
 
 
-def _report(draft: ScriptDraft, folder: Path, outcome: str, *, as_json: bool) -> None:
+def _report(draft: Draft, folder: Path, outcome: str, *, as_json: bool) -> None:
     from modak_ansible.commands.tables import print_table
     from modak_ansible.model.quantities import counted
     from modak_ansible.planning.service import check_blueprint

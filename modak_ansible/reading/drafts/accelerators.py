@@ -8,14 +8,14 @@ from modak_ansible.catalogue import Entry
 from modak_ansible.catalogue.serving import accelerated
 from modak_ansible.model.distributed import Parallelism
 from modak_ansible.model.target import Scheduler, Target
-from modak_ansible.reading.drafts.draft import ScriptDraft
+from modak_ansible.reading.drafts.draft import Draft
 
 OPTION = "--accelerators N"
 # What there is on a machine whose accelerators a driver serves.
 _DRIVERS = ("/proc/driver/nvidia/version", "/dev/kfd")
 
 
-def proposed(draft: ScriptDraft, target: Target) -> int:
+def proposed(draft: Draft, target: Target) -> int:
     """How many of each node to ask for where nobody says it: one for each process; 0 where there is nothing to ask."""
     if draft.use is None or not _has_accelerators(target) or not _builds(draft, target):
         return 0
@@ -23,7 +23,7 @@ def proposed(draft: ScriptDraft, target: Target) -> int:
     return min(draft.processes_per_node, most)
 
 
-def ask_for(draft: ScriptDraft, target: Target, count: int | None) -> None:
+def ask_for(draft: Draft, target: Target, count: int | None) -> None:
     """Has a draft ask for so many of each node; 0 asks for none.
 
     Args:
@@ -63,7 +63,7 @@ def _takes_one(parallel: Parallelism, target: Target) -> bool:
     return parallel.by == "ranks" and (counts or parallel.name.startswith(("torch.", "deepspeed.", "accelerate.")))
 
 
-def _unasked_notes(draft: ScriptDraft, target: Target) -> list[str]:
+def _unasked_notes(draft: Draft, target: Target) -> list[str]:
     has = _has_accelerators(target)
     if draft.use is None or has is False:
         return []
@@ -83,6 +83,6 @@ def _has_accelerators(target: Target) -> bool | None:
     return False if is_without else described
 
 
-def _builds(draft: ScriptDraft, target: Target) -> list[Entry]:
+def _builds(draft: Draft, target: Target) -> list[Entry]:
     """Those for its accelerators, the newest first; none where the script needs another one."""
     return accelerated(draft.framework, draft.version, target, draft.entry)

@@ -79,7 +79,7 @@ class Data:
 
 
 @dataclass
-class ScriptDraft:
+class Draft:
     """What a blueprint will say."""
 
     script: Path  # the script's path
@@ -112,9 +112,7 @@ class ScriptDraft:
     unsaid: list[str] = field(default_factory=list)  # options that tell where data lies, of which nobody says it
 
 
-def draft_of(
-    script: Path, words: Sequence[str] = (), *, folder: Path | None = None, framework: str = ""
-) -> ScriptDraft:
+def draft_of(script: Path, words: Sequence[str] = (), *, folder: Path | None = None, framework: str = "") -> Draft:
     """What a blueprint of a script says, as far as the script tells.
 
     Args:
@@ -147,7 +145,7 @@ class _Drafting:
         configuration = self._hydra.folder if self._hydra else ""
         if classes := classes_named(self._code.folder, configuration, values):
             self._read(script, words, classes)
-        self.draft = ScriptDraft(script, folder, name_of(script), framework)
+        self.draft = Draft(script, folder, name_of(script), framework)
         self._frameworks(framework)
         self._requirements()
         self._words = words

@@ -7,12 +7,12 @@ from typing import Any
 
 import yaml
 
-from modak_ansible.reading.drafts.draft import ScriptDraft
+from modak_ansible.reading.drafts.draft import Draft
 
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?", re.ASCII)
 
 
-def text_of(draft: ScriptDraft) -> str:
+def text_of(draft: Draft) -> str:
     metadata = {"template_name": draft.name, **({"target": draft.target} if draft.target else {})}
     host = {"host": "cluster"}
     cluster = {"type": draft.target_type, "properties": draft.target_properties}
