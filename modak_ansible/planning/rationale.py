@@ -16,11 +16,11 @@ class Teller:
     """Tells of one choice.
 
     Args:
-        made: all configurations of the request.
+        configurations: all of the request.
         weighing: compares them.
         best: the one that was chosen.
         stock: what a run without this project would have.
-        found: the best of every build.
+        builds: the best configuration of every build.
     """
 
     def __init__(

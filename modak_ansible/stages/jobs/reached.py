@@ -37,7 +37,7 @@ class _Broken(Exception):
 
 
 def _caller(connection: Connection, function: Callable[[Any], Any], say: Say, stack: ExitStack) -> CallModule:
-    """Has the function do what a module does, until ``kept`` is closed."""
+    """Has the function do what a module does, until ``stack`` is closed."""
     entered, remote = False, RemoteFunction(connection, function)
     stack.callback(remote.close)
 

@@ -60,7 +60,7 @@ class ResultsQuestion(TypedDict):
 
 
 def left_by(question: ResultsQuestion) -> Mapping[str, Any]:
-    """How the jobs of deployments are, and what they left: what ``queried`` gives and ``listed``, or ``answered``."""
+    """How the jobs of deployments are, and what they left: what ``queried`` and ``list_results`` give, or ``answered``."""
     query_question: query.JobsQuestion = {
         "workspace": question["workspace"],
         "scheduler": question["scheduler"],
@@ -74,12 +74,12 @@ def left_by(question: ResultsQuestion) -> Mapping[str, Any]:
 
 
 def listed_by(question: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What ``listed`` gives of a ``workspace`` and ``outputs``, or ``answered``."""
+    """What ``list_results`` gives of a ``workspace`` and ``outputs``, or ``answered``."""
     return answered(lambda: list_results(question["workspace"], question["outputs"]))
 
 
 def list_results(workspace: str, outputs: Mapping[str, List[str]]) -> Mapping[str, Any]:
-    """Of deployments ``listed``, Results by their names, and the ``folder`` that theirs are in.
+    """Of deployments ``listed``, JobResults by their names, and the ``folder`` that theirs are in.
 
     Args:
         outputs: by the deployments' names, as ``results_of`` takes them.

@@ -174,7 +174,7 @@ def built_in_file(path: Path) -> Path | None:
 def _load_imports(
     root: Item, folder: Path, top: Path, definitions: Definitions, mistakes: Mistakes, being_read: dict[Path, bool]
 ) -> None:
-    """Adds the types of the imported files; ``seen`` tells of each file whether it is being read still."""
+    """Adds the types of the imported files; ``being_read`` tells of each file whether it is being read still."""
     own = real_path(Path(root.location.path))
     being_read[own] = True
     for place, named_path in _imported_files(root, folder, top, mistakes):
