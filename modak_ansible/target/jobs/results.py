@@ -60,7 +60,7 @@ class ResultsQuestion(TypedDict):
 
 
 def left_by(question: ResultsQuestion) -> Mapping[str, Any]:
-    """How the jobs of deployments are, and what they left: what ``queried`` and ``list_results`` give, or ``answered``."""
+    """How jobs are, and what they left: what ``queried`` and ``list_results`` give; or ``answered``."""
     query_question: query.JobsQuestion = {
         "workspace": question["workspace"],
         "scheduler": question["scheduler"],
