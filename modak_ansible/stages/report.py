@@ -39,7 +39,7 @@ def report(stages: Sequence[Stage]) -> Outcome:
         return _report_one(stages[0])
     records = [stage.record.read() for stage in stages]
     jobs = [Situation.of(record.get("job")) for record in records]
-    ends = [_Ended(*end) for end in zip(stages, jobs, records, strict=True)]
+    ends = [_Ended(*parts) for parts in zip(stages, jobs, records, strict=True)]
     failed = [ended for ended in ends if ended.job.has_failed]
     if stages[0].check or not failed:
         states = Counter(ended.job.state for ended in ends)

@@ -342,7 +342,7 @@ def _leader(components: dict[int, JobRecord]) -> JobRecord:
     if not plus:
         return first
     nodes = [component.nodes for component in components.values() if component.nodes]
-    counts = tuple(len(expand_nodes(node)) for node in nodes)
+    counts = tuple(len(expand_nodes(node_list)) for node_list in nodes)
     causes = [component.state for component in components.values() if component.state in _CAUSES]
     state = causes[0] if causes and first.state is JobState.FAILED else first.state
     return replace(first, job_id=job_id, state=state, nodes=",".join(nodes), components=counts)
