@@ -16,7 +16,7 @@ from ansible.utils.display import Display
 from modak_ansible.errors import ModakError
 from modak_ansible.stages.base import Answer, Outcome, Stage, module_error, stages_of, timed_stage, words_of_disk
 from modak_ansible.stages.jobs.direct import RemoteFunction
-from modak_ansible.stages.packing import packed
+from modak_ansible.stages.packing import packed_module
 from modak_ansible.store.project import COLLECTION
 from modak_ansible.target.core.plan import Plan
 from modak_ansible.transport.lifeline import end_with_parent
@@ -159,7 +159,7 @@ class StageAction(ActionBase):  # type: ignore[misc]
                     self._keep(None)
                 return answer
             module = f"{COLLECTION}.{name}"
-            with packed(name):
+            with packed_module(name):
                 answer = self._patiently(
                     lambda: self._execute_module(module, module_args=arguments, task_vars=task_vars), connection
                 )

@@ -29,7 +29,7 @@ _SOURCES = ("modules/*.py", "module_utils/*.py", "module_utils/schedulers/**/*.p
 
 
 @contextmanager
-def packed(name: str) -> Iterator[None]:
+def packed_module(name: str) -> Iterator[None]:
     """Lays out a module as an earlier run packed it from the same sources, or keeps what this one packs.
 
     Where a disk is full or a folder is not the user's own, Ansible packs it as ever.

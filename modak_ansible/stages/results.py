@@ -11,10 +11,9 @@ from typing import Any, cast
 from modak_ansible.errors import ModakError
 from modak_ansible.model.quantities import counted, format_joules, format_seconds, format_size
 from modak_ansible.stages.base import Outcome, Stage
-from modak_ansible.stages.jobs.applied import OURS, Report, compare, report_of, summary_pairs, warnings_of
+from modak_ansible.stages.jobs.applied import OURS, Report, compare_choices, report_of, summary_pairs, warnings_of
 from modak_ansible.stages.jobs.energy import energy_of
-from modak_ansible.stages.jobs.tuned import as_trained, read_report, trained_of
-from modak_ansible.stages.jobs.tuned import summary_pairs as summary_of_tuning
+from modak_ansible.stages.jobs.tuned import as_trained, read_report, trained_of, tuning_pairs
 from modak_ansible.store.forecasts import told_of
 from modak_ansible.store.logs import note_look
 from modak_ansible.store.record import STAGES, Metrics, RecordData, run_of, trains
@@ -113,7 +112,7 @@ def keep_results(stage: Stage, results: JobResults, bring: Bring) -> Outcome:
     summary = _summary(metrics, folder, results)
     tuning = read_report(folder)
     trained = as_trained(stage.plan, trained_of(tuning, stage.plan))
-    outcomes = compare(trained, report_of(folder), metrics) if is_over and trains(stage.plan) else []
+    outcomes = compare_choices(trained, report_of(folder), metrics) if is_over and trains(stage.plan) else []
     # the last look may have been before the end
     last_progress, progress = record.get("progress") or {}, progress_of(folder) if is_over else {}
     crowded: Progress = {"crowded": results["crowded"]} if results.get("crowded") else {}
@@ -127,7 +126,7 @@ def keep_results(stage: Stage, results: JobResults, bring: Bring) -> Outcome:
         unnamed_outputs=unnamed,
         left=left_files,
         applied=outcomes,
-        tuning=summary_of_tuning(tuning, stage.plan),
+        tuning=tuning_pairs(tuning, stage.plan),
     )
     for line in [*warnings_of(outcomes), *crowded.values()]:
         stage.say(str(line))

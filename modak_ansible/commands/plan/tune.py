@@ -86,13 +86,13 @@ def _show_plan(plan: Plan, *, as_json: bool) -> None:
 
 def _show_result(plan: Plan, folder: Path, *, as_json: bool) -> None:
     from modak_ansible.commands.tables import print_table
-    from modak_ansible.stages.jobs.tuned import read_report, rows_of, summary_pairs
+    from modak_ansible.stages.jobs.tuned import read_report, tuning_pairs, tuning_rows
 
     as_planned = cast("PlanJson", plan.model_dump(mode="json"))
     report = read_report(DeploymentStore(folder).results)
     if report is None:
         raise ModakError("the job left no tuning.json", hint=f"what it wrote is in {folder / 'results'}")
-    rows = rows_of(report, as_planned)
+    rows = tuning_rows(report, as_planned)
     if as_json:
         facts = {"digest": plan.digest, "deployment": plan.deployment, "state": report.state, "reason": report.reason}
         spent = {"budget": report.budget, "spent": report.spent, "best": report.best}
@@ -100,7 +100,7 @@ def _show_result(plan: Plan, folder: Path, *, as_json: bool) -> None:
         return
     titles = ("step", "10 to 90 %", "first", "steps", "x stock", "x plan", "candidate", "")
     print_table(titles, map(_cells, rows), right=range(6), wraps=(6, 7))
-    for _, text in summary_pairs(report, as_planned)[:1]:
+    for _, text in tuning_pairs(report, as_planned)[:1]:
         typer.echo(f"\n{text}")
     typer.echo("modak model fit learns from these trials, and later plans use them.")
 

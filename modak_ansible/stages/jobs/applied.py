@@ -41,7 +41,7 @@ def switches_of(metrics: Report | None) -> dict[str, str] | None:
     return {name: str(value) for name, value in switches.items()} if isinstance(switches, dict) else None
 
 
-def compare(plan: Plan, report: Report | None, metrics: Report | None) -> list[AppliedChoice]:
+def compare_choices(plan: Plan, report: Report | None, metrics: Report | None) -> list[AppliedChoice]:
     """Each of the choices with what became of it, in the plan's order; none of a trace, which computes nothing."""
     if report and report.get("memory"):
         return []

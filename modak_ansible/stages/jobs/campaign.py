@@ -18,7 +18,7 @@ from modak_ansible.errors import ModakError
 from modak_ansible.model.quantities import counted
 from modak_ansible.model.target import Scheduler
 from modak_ansible.stages.base import LOOK_SECONDS, Stage
-from modak_ansible.stages.jobs.code import packed
+from modak_ansible.stages.jobs.code import pack_code
 from modak_ansible.stages.jobs.members import Member, Members
 from modak_ansible.stages.jobs.output import Output
 from modak_ansible.stages.jobs.results import fetch_all
@@ -224,7 +224,7 @@ class Campaign:
         identity = json.dumps([platform.node(), *(str(member.stage.folder.resolve()) for member in members)])
         folder = f"{INCOMING}{hashlib.sha256(identity.encode()).hexdigest()[:32]}"
         with passing_folder("modak-code-") as temporary:
-            files = packed([member.stage for member in members], Path(temporary))
+            files = pack_code([member.stage for member in members], Path(temporary))
             push(self._first.connection, files, f"{self._folder}/{folder}", self._first.say)
         return folder
 

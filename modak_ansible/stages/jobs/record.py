@@ -17,7 +17,7 @@ from modak_ansible.model.measured.finished_run import accelerator, allocation, i
 from modak_ansible.model.measured.record import Load, Measure, Record, RecordedTarget, Steps
 from modak_ansible.model.plan import Plan
 from modak_ansible.stages.base import Stage
-from modak_ansible.stages.jobs.applied import Report, compare, report_of, switches_of
+from modak_ansible.stages.jobs.applied import Report, compare_choices, report_of, switches_of
 from modak_ansible.stages.jobs.tuned import as_trained, read_report, trained_of
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.project import RECORDS, moved_with
@@ -85,7 +85,9 @@ def _whole_record(plan: Plan, job: JobNote, report: Report | None, metrics: Repo
     as_json = plan.model_dump(mode="json")
     own_metrics = metrics if switches_of(metrics) is not None else None
     reported = mapping(mapping(report).get("choices"))
-    settings = _settings(plan, compare(cast(PlanJson, as_json), report, metrics), reported, switches_of(metrics))
+    settings = _settings(
+        plan, compare_choices(cast(PlanJson, as_json), report, metrics), reported, switches_of(metrics)
+    )
     report_of_run = own_metrics or report or {}
     record = Record(
         **_identity(plan, job, settings, own_metrics, report),

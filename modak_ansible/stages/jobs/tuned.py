@@ -58,7 +58,7 @@ def as_trained(plan: Plan, candidate: TuningCandidate | None) -> Plan:
     return {**plan, "choices": choices, "candidates": rows, "job": job}
 
 
-def rows_of(report: TuningReport, plan: Plan) -> list[Row]:
+def tuning_rows(report: TuningReport, plan: Plan) -> list[Row]:
     """Every candidate, the fastest first, and those that were not measured last; no combination that was not tried."""
     candidates = (plan.get("tuning") or {}).get("candidates", [])
     stock = next((candidate["name"] for candidate in candidates if candidate["is_stock"]), "")
@@ -151,7 +151,7 @@ def _compared_with_stock(report: TuningReport, plan: Plan) -> str:
     return f"could not be compared: {'; '.join(out) or why}{trained}"
 
 
-def summary_pairs(report: TuningReport | None, plan: Plan) -> list[tuple[str, str]]:
+def tuning_pairs(report: TuningReport | None, plan: Plan) -> list[tuple[str, str]]:
     """What tuning amounts to, as pairs of a title and a text; nothing where there was none."""
     tuning = plan.get("tuning")
     if report is None or not tuning:
@@ -161,7 +161,7 @@ def summary_pairs(report: TuningReport | None, plan: Plan) -> list[tuple[str, st
     spent = f"{len(report.trials)} trials in {format_seconds(report.spent)} of {format_seconds(report.budget)}"
     if not report.best:
         return [("tuning", f"no candidate could be measured ({report.reason or report.state}), {spent}")]
-    row = next(row for row in rows_of(report, plan) if row.name == report.best)
+    row = next(row for row in tuning_rows(report, plan) if row.name == report.best)
     count = sum(candidate.outcome != "untried" for candidate in report.candidates.values())
     words = [f"{row.title} of {counted(count, 'candidate')}"]
     step = row.trial.seconds_of("median") if row.trial else None

@@ -162,10 +162,10 @@ def sha256_of(path: Path) -> str:
 
 def free_bytes(path: Path) -> int:
     """Bytes that the user may still write below a folder, or below the nearest one that is there."""
-    return shutil.disk_usage(nearest(path)).free
+    return shutil.disk_usage(nearest_folder(path)).free
 
 
-def nearest(path: Path) -> Path:
+def nearest_folder(path: Path) -> Path:
     """A path, or of what is above it the nearest that is there."""
     while not os.path.exists(path):  # pathlib's raises where a folder above may not be entered
         path = path.parent

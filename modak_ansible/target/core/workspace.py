@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Iterator
 
 from ...errors import ModakError
-from .files import expanded, free_bytes, make_private, nearest
+from .files import expanded, free_bytes, make_private, nearest_folder
 
 # What a dataset holds, in a file beside it; and what is in a virtual environment that is whole.
 MANIFEST = ".manifest.json"
@@ -58,7 +58,7 @@ class Workspace:
         Raises:
             OSError: there may be none.
         """
-        with tempfile.NamedTemporaryFile(dir=nearest(self.path), prefix=".modak-seen-") as file:
+        with tempfile.NamedTemporaryFile(dir=nearest_folder(self.path), prefix=".modak-seen-") as file:
             yield file.name
 
     def place(self, path: str) -> Path:

@@ -26,7 +26,7 @@ from ..core.staging import Files
 from ..core.workspace import Workspace
 from ..garbage.uses import Uses, paths_of
 from .arrays import Arrays, remove_arrays
-from .intent import refused
+from .intent import refusal_error
 from .job import Deployment
 from .judgement import GRACE, Ask
 from .situation import LIVING, Forecast, Situation, forecast
@@ -285,7 +285,7 @@ class Campaign:
                 jobs_of_array = self._submit_array(part, script, barrier)
             except SubmissionRefused as refusal:
                 if not has_no_room(str(refusal)):
-                    raise refused(self._scheduler, refusal) from refusal
+                    raise refusal_error(self._scheduler, refusal) from refusal
                 size = 0 if parallel else len(part) // 2  # those with a limit wait for each other's ends one by one
                 continue
             jobs.update(jobs_of_array)

@@ -53,7 +53,7 @@ def withdraw_intent(state: Path) -> None:
     (state / _FILE).unlink()
 
 
-def refused(scheduler: Scheduler, refusal: SubmissionRefused) -> ModakError:
+def refusal_error(scheduler: Scheduler, refusal: SubmissionRefused) -> ModakError:
     """What is said of a job that a scheduler does not take."""
     hint = f"change what {scheduler.title} refuses; nothing was submitted"
     if has_no_room(str(refusal)):

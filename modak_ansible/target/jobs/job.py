@@ -16,7 +16,7 @@ from ..core.plan import Plan
 from ..core.staging import PLAN, SCRIPT, STATE, Files, is_staged, stage
 from ..core.workspace import Workspace
 from .attempts import earlier_jobs, remember_jobs, set_aside
-from .intent import Intents, refused, unreached, withdraw_intent, write_intent
+from .intent import Intents, refusal_error, unreached, withdraw_intent, write_intent
 from .judgement import CANCELLED, FOLDER_LOST, SKIPPED, WAITS, Ask, Judgement
 from .markers import claimed_by, known_job, noted_code, submitted_job
 from .situation import UNKNOWN, Situation
@@ -117,7 +117,7 @@ class Deployment:
                 job_id = self.scheduler.submit(run, SCRIPT, self._job_name, waits)
             except SubmissionRefused as error:
                 withdraw_intent(self.state)
-                raise refused(self.scheduler, error) from error
+                raise refusal_error(self.scheduler, error) from error
             except SchedulerSilent as error:
                 withdraw_intent(self.state)
                 raise unreached(self.scheduler, error) from error
