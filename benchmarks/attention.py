@@ -42,7 +42,7 @@ def main():
     for length in map(int, sys.argv[1:] or LENGTHS):
         shape = max(1, WORDS // length), length, HEADS, WIDTH
         parts = [torch.randn(shape).to(torch.bfloat16).transpose(1, 2).requires_grad_() for _ in range(3)]
-        whole = [each.detach().float().requires_grad_() for each in parts]
+        whole = [part.detach().float().requires_grad_() for part in parts]
 
         def both(way, given=parts):
             seen = way(*given)
@@ -58,7 +58,7 @@ def main():
         gflop = 2.5 * 4 * shape[0] * HEADS * length**2 * WIDTH / 1e9
         speeds = [gflop / median(backwards(given) for _ in range(BLOCKS)) for given in (parts, whole)]
         cells = [f"{1e3 * median(column):.2f}" for column in zip(*blocks)]
-        cells += [f"{median(faster):.2f} ({faster[0]:.2f} to {faster[-1]:.2f})", *(f"{each:.0f}" for each in speeds)]
+        cells += [f"{median(faster):.2f} ({faster[0]:.2f} to {faster[-1]:.2f})", *(f"{speed:.0f}" for speed in speeds)]
         print(f"| {length} | {' | '.join(cells)} |", flush=True)
 
 

@@ -93,12 +93,12 @@ def main() -> None:
         shell = ["ssh", "-F", str(options.testbed / "ssh_config"), "testbed"]
         try:
             before = processor()
-            deploy, said = timed([*modak, "deploy", ".", "--detach", "--json"], folder)
+            deploy, output = timed([*modak, "deploy", ".", "--detach", "--json"], folder)
             used = processor() - before
-            names = [each["deployment"] for each in json.loads(said)["trainings"]]
+            names = [training["deployment"] for training in json.loads(output)["trainings"]]
             again, _ = timed([*modak, "deploy", ".", "--detach", "--json"], folder)
-            each = "cd ~/modak/deployments/$name && sbatch --parsable --job-name=campaign-bare job.sh > /dev/null"
-            loop = f"for name in {' '.join(names)}; do ( {each} ) || exit 1; done"
+            submission = "cd ~/modak/deployments/$name && sbatch --parsable --job-name=campaign-bare job.sh > /dev/null"
+            loop = f"for name in {' '.join(names)}; do ( {submission} ) || exit 1; done"
             bare, _ = timed([*shell, loop], folder)
         finally:
             timed([*shell, "scancel --name=campaign-bare"], folder)

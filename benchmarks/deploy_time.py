@@ -133,7 +133,7 @@ def report(rounds: list[dict[str, float]]) -> None:
         "beyond": "deploy beyond the bare commands", "again": "the same deploy again",
     }  # fmt: skip
     for name, title in titles.items():
-        seconds = sorted(each[name] for each in rounds)
+        seconds = sorted(times[name] for times in rounds)
         print(f"{title:<32} {statistics.median(seconds):6.1f} s  ({seconds[0]:.1f} to {seconds[-1]:.1f})")
 
 

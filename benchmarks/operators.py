@@ -59,7 +59,7 @@ def convolutions():
                 sides = [w.shape[0]], [stride, stride], [padding, padding], [1, 1], False, [0, 0], 1
                 return torch.ops.aten.convolution_backward(g, x, w, *sides, mask)
 
-            exact = [each.double() for each in (x, w, b, g)]
+            exact = [tensor.double() for tensor in (x, w, b, g)]
             label = "convolution %s, channels %s: " % (name, place)
             yield label + "forward", forward, lambda e=exact, f=forward: f(*e[:3])
             for part, mask in (("data", [True, False, False]), ("weights and bias", [False, True, True])):
@@ -122,8 +122,8 @@ def network(workload, place):
 
 
 def cases(only):
-    found = [("operator", *each) for each in (*convolutions(), *others())] + [("step", *each) for each in steps()]
-    return [each for each in found if only.lower() in each[1].lower()]
+    all_cases = [("operator", *case) for case in (*convolutions(), *others())] + [("step", *step) for step in steps()]
+    return [case for case in all_cases if only.lower() in case[1].lower()]
 
 
 def work(library, only):
@@ -193,13 +193,13 @@ def measure(library, blocks, only):
 
 
 def line(name, blocks_of, errors):
-    medians = {side: [median(t[0] for t in each) for each in found] for side, found in blocks_of.items()}
-    walls = {side: [median(t[1] for t in each) for each in found] for side, found in blocks_of.items()}
+    medians = {side: [median(t[0] for t in block) for block in blocks] for side, blocks in blocks_of.items()}
+    walls = {side: [median(t[1] for t in block) for block in blocks] for side, blocks in blocks_of.items()}
     ratios = sorted(a / b for a, b in zip(medians["stock"], medians["ours"]))
     wall = median(a / b for a, b in zip(walls["stock"], walls["ours"]))
     cells = [name]
     for side in ("stock", "ours"):
-        least = min(t[0] for each in blocks_of[side] for t in each)
+        least = min(t[0] for block in blocks_of[side] for t in block)
         cells.append("%.2f (%.2f)" % (1000 * median(medians[side]), 1000 * least))
     cells += ["%.2f" % median(ratios), "%.2f to %.2f" % (ratios[0], ratios[-1]), "%.2f" % wall]
     cells += ["%.1e" % errors[side] if errors.get(side) else "" for side in ("stock", "ours")]

@@ -26,7 +26,7 @@ from pathlib import Path
 from campaign_time import processor
 
 import modak_ansible as modak
-from modak_ansible.store.record import Record
+from modak_ansible.store.record import DeploymentRecord
 from modak_ansible.transport.ssh import Connection, connect
 
 MODAK = Path(sys.executable).with_name("modak")
@@ -88,12 +88,12 @@ def report(template: Path, deployments: Path, target: Connection, names: list[st
             *status(template, deployments, names[-1:]),
             *status(template, deployments, names),
         )
-        for each, found in zip(seconds, matters.values(), strict=True):
+        for cost, costs in zip(seconds, matters.values(), strict=True):
             if number:  # the first round warms what others would have warmed
-                found.append(each)
-    for title, found in matters.items():
-        wall = sorted(each.wall for each in found)
-        here = statistics.median(each.here for each in found)
+                costs.append(cost)
+    for title, costs in matters.items():
+        wall = sorted(cost.wall for cost in costs)
+        here = statistics.median(cost.here for cost in costs)
         print(
             f"{title:<22} {statistics.median(wall):6.2f} s  ({wall[0]:.2f} to {wall[-1]:.2f})"
             f"  {here:5.2f} s of processors here"
@@ -102,13 +102,13 @@ def report(template: Path, deployments: Path, target: Connection, names: list[st
 
 def status(template: Path, deployments: Path, names: list[str]) -> tuple[Cost, Cost]:
     """What a command costs that asks for those deployments: when each has news, and right after, when none has."""
-    plan, origin = (json.loads((template / each).read_text()) for each in ("plan.json", "origin.json"))
+    plan, origin = (json.loads((template / file_name).read_text()) for file_name in ("plan.json", "origin.json"))
     for name in names:
         folder = deployments / name
         folder.mkdir(parents=True)
         for file, value in (("plan", {**plan, "digest": name}), ("origin", origin)):
             (folder / f"{file}.json").write_text(json.dumps(value, indent=2, sort_keys=True))
-        Record(folder).update(job={"state": "QUEUED", "job_id": "1"})
+        DeploymentRecord(folder).update(job={"state": "QUEUED", "job_id": "1"})
     os.sync()  # else the first to wait for the disk waits for these, too
     first, again = (timed([str(MODAK), "status"], lines=len(names) + 1) for _ in range(2))
     shutil.rmtree(deployments)

@@ -53,8 +53,8 @@ def measured(records: list[dict]) -> Measured:
             key = Key(about["strategy"], about["ranks"], about["link"], about["shape"])
             of_steps[name].setdefault(key, []).extend(measure["samples"])
         elif name == "collective":
-            each = about["collective"], about["ranks"], about["link"]
-            found.collectives.setdefault(each, []).extend(measure["samples"])
+            collective = about["collective"], about["ranks"], about["link"]
+            found.collectives.setdefault(collective, []).extend(measure["samples"])
         elif name in ("latency", "bandwidth"):
             found.probed.setdefault((name, about["link"]), []).extend(measure["samples"])
     return found
@@ -144,7 +144,11 @@ def own_seconds(found: Measured, key: Key) -> float:
 def main() -> None:
     """Reads the records, and prints the table of one round or of all of them."""
     records = [json.loads(line) for line in Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()]
-    print(table(measured([each for each in records if each["round"] == int(sys.argv[2])] if sys.argv[2:] else records)))
+    print(
+        table(
+            measured([record for record in records if record["round"] == int(sys.argv[2])] if sys.argv[2:] else records)
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -104,15 +104,15 @@ def table(studies):
     """A line for each case: what the plan is over stock, and what every round found, over the plan."""
     print("| case | the plan, of stock | found, of the plan's choice | a study |\n|---|---|---|---|")
     by_case = {}
-    for each in studies:
-        by_case.setdefault(each["case"], []).append(each)
+    for result in studies:
+        by_case.setdefault(result["case"], []).append(result)
     for name, rounds in by_case.items():
-        rows = [{row["name"]: row for row in each["candidates"]} for each in rounds]
-        stock = [each["c0"]["over_stock"] for each in rows if each["c0"]["over_stock"]]
-        best = [each[found["best"]] for each, found in zip(rows, rounds, strict=True)]
-        told = [row["title"] if row["name"] == "c0" else f"{row['title']} {row['over_plan']:.2f}" for row in best]
-        minutes = sum(each["spent"] for each in rounds) / len(rounds) / 60
-        print(f"| {name} | {span(stock)} | {'; '.join(dict.fromkeys(told))} | {minutes:.1f} min |")
+        rows = [{row["name"]: row for row in result["candidates"]} for result in rounds]
+        stock = [by_name["c0"]["over_stock"] for by_name in rows if by_name["c0"]["over_stock"]]
+        best = [by_name[result["best"]] for by_name, result in zip(rows, rounds, strict=True)]
+        choices = [row["title"] if row["name"] == "c0" else f"{row['title']} {row['over_plan']:.2f}" for row in best]
+        minutes = sum(result["spent"] for result in rounds) / len(rounds) / 60
+        print(f"| {name} | {span(stock)} | {'; '.join(dict.fromkeys(choices))} | {minutes:.1f} min |")
 
 
 def span(ratios):

@@ -17,13 +17,13 @@ Writers = dict[str, Callable[[str], str]]
 
 def generated_files() -> dict[str, list[Callable[[str], str]]]:
     """What writes each file of which a part is generated."""
-    found: dict[str, list[Callable[[str], str]]] = {}
+    writers_of: dict[str, list[Callable[[str], str]]] = {}
     for module in pkgutil.iter_modules(__path__):
         if module.name != "__main__":
             writers: Writers = getattr(importlib.import_module(f"{__name__}.{module.name}"), "FILES", {})
             for path, writer in writers.items():
-                found.setdefault(path, []).append(writer)
-    return found
+                writers_of.setdefault(path, []).append(writer)
+    return writers_of
 
 
 def generated(text: str, writers: list[Callable[[str], str]]) -> str:
@@ -40,7 +40,7 @@ def with_section(text: str, name: str, body: str) -> str:
         ValueError: it has no such comments.
     """
     pattern = re.compile(rf"(^ *(?:<!--|#) {name}\b.*\n)(?:.*\n)*?( *(?:<!--|#) /{name}\b)", re.MULTILINE)
-    text, count = pattern.subn(lambda found: f"{found[1]}{body}\n{found[2]}", text)
+    text, count = pattern.subn(lambda match: f"{match[1]}{body}\n{match[2]}", text)
     if count != 1:
         raise ValueError(f"{count} sections {name}, and one is written")
     return text

@@ -57,8 +57,8 @@ def _layers() -> list[list[str]]:
 def _packages() -> str:
     rows = []
     for package in (package for layer in _layers() for package in layer):
-        said = (importlib.import_module(f"{PACKAGE}.{package}").__doc__ or "").strip().splitlines()[0]
-        rows.append((f"`{package}`", said, ", ".join(sorted(_imports()[package])) or "no other package"))
+        summary = (importlib.import_module(f"{PACKAGE}.{package}").__doc__ or "").strip().splitlines()[0]
+        rows.append((f"`{package}`", summary, ", ".join(sorted(_imports()[package])) or "no other package"))
     return table(("subpackage", "holds", "imports"), *rows)
 
 
@@ -72,9 +72,9 @@ def _picture() -> str:
         for index, package in enumerate(layer)
     }
     parts = [_HEAD.format(width=width, height=height)]
-    for package, others in sorted(_imports().items()):
-        for other in sorted(others - frozenset().union(*(_reached(each) for each in others))):
-            (x, y), (to_x, to_y) = places[package], places[other]
+    for package, imported in sorted(_imports().items()):
+        for target in sorted(imported - frozenset().union(*(_reached(package_below) for package_below in imported))):
+            (x, y), (to_x, to_y) = places[package], places[target]
             y, to_y = y + _BOX[1] / 2, to_y - _BOX[1] / 2
             bend = f"C{x:.0f} {y + 24:.0f} {to_x:.0f} {to_y - 24:.0f} {to_x:.0f} {to_y:.0f}"
             parts.append(f'<path d="M{x:.0f} {y:.0f} {bend}" fill="none" stroke="#8c959f" stroke-width="1.2"/>')

@@ -18,9 +18,9 @@ _TYPES: dict[Kind, tuple[str, ...]] = {
 
 
 def _lines() -> Iterator[str]:
-    for name, known in PROPERTIES.items():
-        kind = _TYPES.get(known.kind, ("type: string",))
-        yield from tosca_property(name, kind, known.meaning, is_required=known.kind == "name")
+    for name, property_ in PROPERTIES.items():
+        kind = _TYPES.get(property_.kind, ("type: string",))
+        yield from tosca_property(name, kind, property_.meaning, is_required=property_.kind == "name")
 
 
 FILES: Writers = {

@@ -8,7 +8,7 @@ from functools import cache
 
 import modak_ansible.errors as codes
 from generate import Writers, table, with_section
-from generate.told import Source, Told, errors, findings, rules
+from generate.messages import Message, Source, errors, findings, rules
 from modak_ansible.schedulers.base import JobState
 from modak_ansible.target.jobs.markers import LIMITS
 
@@ -35,29 +35,31 @@ def _code(text: str) -> str:
     return f"`{' '.join(text.replace('`', chr(39)).split())}`"
 
 
-def _lines(told: list[Told]) -> str:
+def _lines(messages: list[Message]) -> str:
     """A line a message; one without a hint is left out where the same stands with one."""
-    hinted = {each.message for each in told if each.hint}
-    shown = [each for each in told if each.hint or each.message not in hinted]
-    shown.sort(key=lambda each: (re.sub(r"[^a-z]*(?:[A-Z_]{2,}|\.\.\.)[^a-z]*", "", each.message), each))
-    return "\n".join(f"- {_code(each.message)}{': ' + _plain(each.hint) if each.hint else ''}" for each in shown)
+    hinted = {message.message for message in messages if message.hint}
+    lines = [message for message in messages if message.hint or message.message not in hinted]
+    lines.sort(key=lambda message: (re.sub(r"[^a-z]*(?:[A-Z_]{2,}|\.\.\.)[^a-z]*", "", message.message), message))
+    return "\n".join(
+        f"- {_code(message.message)}{': ' + _plain(message.hint) if message.hint else ''}" for message in lines
+    )
 
 
 def _rules() -> Iterator[str]:
-    for name, told in rules(Source.read()).items():
+    for name, messages in rules(Source.read()).items():
         yield f"### {name}"
-        yield _lines(told) if told else "The message gives the value, and what it has to be."
+        yield _lines(messages) if messages else "The message gives the value, and what it has to be."
 
 
 def _errors() -> Iterator[str]:
     source = Source.read()
-    found: dict[str, list[Told]] = {}
-    for name, told in errors(source).items():
-        found.setdefault(_kind_of(name, source), []).extend(told)
+    by_kind: dict[str, list[Message]] = {}
+    for name, messages in errors(source).items():
+        by_kind.setdefault(_kind_of(name, source), []).extend(messages)
     for name, (head, code) in _KINDS.items():
         yield f"## {head}"
-        yield f"{source.said_of(name)} Exit code {code}."
-        yield _lines(sorted(set(found[name])))
+        yield f"{source.summary_of(name)} Exit code {code}."
+        yield _lines(sorted(set(by_kind[name])))
 
 
 def _kind_of(name: str, source: Source) -> str:
@@ -67,9 +69,9 @@ def _kind_of(name: str, source: Source) -> str:
 
 def _findings() -> str:
     rows = [
-        (f"{_plain(about)}", kind, _code(told.message.replace("|", "/")), _plain(told.hint))
-        for about, all_told in findings(Source.read()).items()
-        for kind, told in all_told
+        (f"{_plain(about)}", kind, _code(message.message.replace("|", "/")), _plain(message.hint))
+        for about, of_one_thing in findings(Source.read()).items()
+        for kind, message in of_one_thing
     ]
     return table(("about", "", "what was seen", "what to do"), *rows)
 

@@ -23,14 +23,14 @@ def _properties(names: Iterable[str] = OPTIONS) -> str:
 
 
 def _property(name: str, option: Option) -> Iterator[str]:
-    kind, least = _TYPES.get(option.kind, ("string", None))
-    said = option.as_written
+    kind, minimum = _TYPES.get(option.kind, ("string", None))
+    description = option.as_written
     yield f"      {name}:"
     yield from _COMPONENTS if option.kind == "components" else [f"        type: {kind}"]
     yield "        required: false"
-    yield f"        description: {_quoted(said) if ': ' in said else said}"
-    if least is not None:
-        yield f"        constraints: [ {{ greater_or_equal: {least} }}, {{ less_or_equal: 10000000 }} ]"
+    yield f"        description: {_quoted(description) if ': ' in description else description}"
+    if minimum is not None:
+        yield f"        constraints: [ {{ greater_or_equal: {minimum} }}, {{ less_or_equal: 10000000 }} ]"
 
 
 def _quoted(text: str) -> str:

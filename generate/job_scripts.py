@@ -47,7 +47,7 @@ _JOINED = {nodes.And: "and", nodes.Or: "or", nodes.Mod: "%", nodes.Add: "+", nod
 
 def environment() -> jinja2.Environment:
     """How the templates are read, and how jinja2 itself would render them."""
-    made = jinja2.Environment(
+    jinja = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -55,21 +55,21 @@ def environment() -> jinja2.Environment:
         keep_trailing_newline=True,
         autoescape=False,  # noqa: S701 - bash, not HTML: the quote filter does this work
     )
-    made.filters["quote"] = shlex.quote
-    return made
+    jinja.filters["quote"] = shlex.quote
+    return jinja
 
 
 def rendered_module() -> str:
     """The module's text: a function for each template, and of each macro one inside."""
     names = sorted(path.name for path in FOLDER.glob("*.j2"))
-    read = environment()
+    jinja = environment()
     parts = [_HEAD]
     for name in names:
-        tree = read.parse((FOLDER / name).read_text(encoding="utf-8"))
+        tree = jinja.parse((FOLDER / name).read_text(encoding="utf-8"))
         lines = [f"def {_function(name)}(out: list[str], given: Given) -> None:", *_block(tree.body, {}, 1)]
         parts.append("\n\n" + "\n".join(lines) + "\n")
-    whole = {name.partition(".")[0]: _function(name) for name in names}
-    return "".join(parts) + _TAIL % ", ".join(f'"{name}": {function}' for name, function in whole.items())
+    functions = {name.partition(".")[0]: _function(name) for name in names}
+    return "".join(parts) + _TAIL % ", ".join(f'"{name}": {function}' for name, function in functions.items())
 
 
 def _function(template: str) -> str:
@@ -89,7 +89,7 @@ def _statement(node: nodes.Node, own: dict[str, str]) -> Iterator[str]:
         own: names of Python for variables of the function, such as those of loops; the others are in ``given``.
     """
     if isinstance(node, nodes.Output):
-        yield f"out += [{', '.join(_written(each, own) for each in node.nodes)}]"
+        yield f"out += [{', '.join(_written(part, own) for part in node.nodes)}]"
     elif isinstance(node, nodes.If):
         yield from _if(node, own)
     elif isinstance(node, nodes.For):
@@ -99,7 +99,7 @@ def _statement(node: nodes.Node, own: dict[str, str]) -> Iterator[str]:
     elif isinstance(node, nodes.Include) and isinstance(node.template, nodes.Const):
         yield f"{_function(node.template.value)}(out, given)"
     elif isinstance(node, nodes.Macro):
-        arguments = [each.name for each in node.args]
+        arguments = [argument.name for argument in node.args]
         yield f"def {node.name}({', '.join(f'{argument}: Any' for argument in arguments)}) -> str:"
         yield "    out: list[str] = []"
         yield from _block(node.body, {**own, **{argument: argument for argument in arguments}}, 1)
@@ -110,9 +110,9 @@ def _statement(node: nodes.Node, own: dict[str, str]) -> Iterator[str]:
 
 
 def _if(node: nodes.If, own: dict[str, str]) -> Iterator[str]:
-    for word, each in (("if", node), *(("elif", each) for each in node.elif_)):
-        yield f"{word} {_value(each.test, own)}:"
-        yield from _block(each.body, own, 1)
+    for word, branch in (("if", node), *(("elif", branch) for branch in node.elif_)):
+        yield f"{word} {_value(branch.test, own)}:"
+        yield from _block(branch.body, own, 1)
     if node.else_:
         yield "else:"
         yield from _block(node.else_, own, 1)
@@ -121,7 +121,7 @@ def _if(node: nodes.If, own: dict[str, str]) -> Iterator[str]:
 def _for(node: nodes.For, own: dict[str, str]) -> Iterator[str]:
     targets = node.target.items if isinstance(node.target, nodes.Tuple) else [node.target]
     names = [target.name for target in targets if isinstance(target, nodes.Name)]
-    has_loop = any(each.name == "loop" for each in node.find_all(nodes.Name))
+    has_loop = any(name.name == "loop" for name in node.find_all(nodes.Name))
     items, target = _value(node.iter, own), ", ".join(names)
     loop = f"loop_{node.lineno}"
     if set(names) & set(own):
@@ -157,7 +157,7 @@ def _value(node: nodes.Expr | None, own: dict[str, str]) -> str:
         case nodes.Slice(start=start, stop=None, step=None):
             return f"{_value(start, own)}:"
         case nodes.Call(kwargs=[]):
-            return f"{_value(node.node, own)}({', '.join(_value(each, own) for each in node.args)})"
+            return f"{_value(node.node, own)}({', '.join(_value(argument, own) for argument in node.args)})"
         case nodes.Filter():
             return _filtered(node, own)
         case _:

@@ -50,7 +50,7 @@ def _one_line(text: object) -> str:
 
 def _code(value: object) -> str:
     if isinstance(value, list):
-        return ", ".join(f"`{_one_line(each)}`" for each in value)
+        return ", ".join(f"`{_one_line(item)}`" for item in value)
     return f"`{_one_line(value)}`" if value not in ("", {}, None) else ""
 
 
@@ -65,55 +65,61 @@ def _types() -> str:
     files = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(_TYPES.glob("*.yaml"))]
     parts = [f"What a blueprint may contain, from `tosca/types`, which it imports as `types/modak.yaml`. {_MADE}"]
     for kind, head in _HEADS.items():
-        known = {name: each for file in files for name, each in (file.get(kind) or {}).items()}
-        if known:
-            parts += [f"## {head}", *(part for name, each in sorted(known.items()) for part in _type(name, each))]
+        types = {name: definition for file in files for name, definition in (file.get(kind) or {}).items()}
+        if types:
+            parts += [
+                f"## {head}",
+                *(part for name, definition in sorted(types.items()) for part in _type(name, definition)),
+            ]
     return _page("Types", *parts, *_shipped())
 
 
-def _type(name: str, known: dict[str, Any]) -> Iterator[str]:
+def _type(name: str, definition: dict[str, Any]) -> Iterator[str]:
     yield f"### {name}"
-    words = _one_line(known.get("description", ""))
-    yield f"{words} Derived from `{known['derived_from']}`.".strip()
-    rows = [_property(each, said) for each, said in (known.get("properties") or {}).items()]
+    words = _one_line(definition.get("description", ""))
+    yield f"{words} Derived from `{definition['derived_from']}`.".strip()
+    rows = [
+        _property(property_name, declaration)
+        for property_name, declaration in (definition.get("properties") or {}).items()
+    ]
     rows += [
-        (f"`{each}` (attribute)", said["type"], "", _one_line(said.get("description", "")))
-        for each, said in (known.get("attributes") or {}).items()
+        (f"`{attribute}` (attribute)", declaration["type"], "", _one_line(declaration.get("description", "")))
+        for attribute, declaration in (definition.get("attributes") or {}).items()
     ]
     if rows:
         yield table(("property", "type", "default", "description"), *rows)
-    named = [
-        f"`{each}`: {_code(said['type'] if isinstance(said, dict) else said)}"
-        for each, said in (known.get("capabilities") or {}).items()
+    capabilities = [
+        f"`{capability}`: {_code(declaration['type'] if isinstance(declaration, dict) else declaration)}"
+        for capability, declaration in (definition.get("capabilities") or {}).items()
     ]
-    if named:
-        yield f"Capabilities: {', '.join(named)}."
-    required = [each for requirement in known.get("requirements") or () for each in _required(requirement)]
+    if capabilities:
+        yield f"Capabilities: {', '.join(capabilities)}."
+    required = [node for requirement in definition.get("requirements") or () for node in _required(requirement)]
     if required:
         yield f"Requires {', '.join(required)}."
 
 
 def _required(requirement: dict[str, Any]) -> Iterator[str]:
-    for name, said in requirement.items():
-        node = said.get("node") if isinstance(said, dict) else said
-        least, most = (said.get("occurrences") or [1, 1]) if isinstance(said, dict) else [1, 1]
-        often = {(1, 1): "", (0, 1): ", or none"}.get((least, most), f", {least} to {most}".lower())
+    for name, declaration in requirement.items():
+        node = declaration.get("node") if isinstance(declaration, dict) else declaration
+        fewest, largest = (declaration.get("occurrences") or [1, 1]) if isinstance(declaration, dict) else [1, 1]
+        often = {(1, 1): "", (0, 1): ", or none"}.get((fewest, largest), f", {fewest} to {largest}".lower())
         yield f"`{name}` (a {_code(node)}{often})" if node else f"`{name}`"
 
 
-def _property(name: str, said: dict[str, Any]) -> tuple[str, str, str, str]:
-    kind = said["type"]
-    if inner := (said.get("entry_schema") or {}):
+def _property(name: str, declaration: dict[str, Any]) -> tuple[str, str, str, str]:
+    kind = declaration["type"]
+    if inner := (declaration.get("entry_schema") or {}):
         kind += f" of {inner['type'] if isinstance(inner, dict) else inner}"
     bounds = [
         f"{_BOUNDS.get(bound, bound)} {_values(bound, value)}"
-        for constraint in said.get("constraints") or ()
+        for constraint in declaration.get("constraints") or ()
         for bound, value in constraint.items()
     ]
-    words = " ".join([_one_line(said.get("description", "")), *(f"({bound})" for bound in bounds)]).strip()
-    given = "default" in said
-    needed = "" if given or said.get("required") is False else "required"
-    return f"`{name}`", kind, _code(said["default"]) if given else needed, words
+    words = " ".join([_one_line(declaration.get("description", "")), *(f"({bound})" for bound in bounds)]).strip()
+    has_default = "default" in declaration
+    requirement = "" if has_default or declaration.get("required") is False else "required"
+    return f"`{name}`", kind, _code(declaration["default"]) if has_default else requirement, words
 
 
 def _values(bound: str, value: object) -> str:
@@ -131,9 +137,9 @@ def _shipped() -> Iterator[str]:
     yield "## Blueprints that ship"
     rows = []
     for path in sorted((ROOT / "tosca" / "blueprints").glob("*/service.yaml")):
-        said = yaml.safe_load(path.read_text(encoding="utf-8"))["description"]
+        description = yaml.safe_load(path.read_text(encoding="utf-8"))["description"]
         name = path.parent.name
-        rows.append((f"[{name}](../../tosca/blueprints/{name}/README.md)", _one_line(said)))
+        rows.append((f"[{name}](../../tosca/blueprints/{name}/README.md)", _one_line(description)))
     yield table(("blueprint", "deploys"), *rows)
 
 
@@ -145,8 +151,8 @@ def commands() -> Iterator[tuple[str, Any]]:
     root = typer.main.get_command(application())
     for name, command in root.commands.items():  # type: ignore[attr-defined]
         yield f"modak {name}", command
-        for inner, each in getattr(command, "commands", {}).items():
-            yield f"modak {name} {inner}", each
+        for inner, subcommand in getattr(command, "commands", {}).items():
+            yield f"modak {name} {inner}", subcommand
 
 
 def _help(words: str, command: Any) -> str:
@@ -168,19 +174,19 @@ def _commands() -> str:
 
 def _optimisations() -> str:
     rows = []
-    for optimisation in sorted(optimisations(), key=lambda each: each.name):
+    for optimisation in sorted(optimisations(), key=lambda option: option.name):
         path = ROOT / "modak_ansible" / optimisation.page()
         paragraphs = path.read_text(encoding="utf-8").split("\n\n")
-        asked = ", ".join(f"`{said.name or optimisation.name}`" for said in optimisation.properties)
+        settings = ", ".join(f"`{property_.name or optimisation.name}`" for property_ in optimisation.properties)
         first = _first(_one_line(paragraphs[2]))
         rows.append(
-            (f"[{optimisation.name}](../../modak_ansible/{optimisation.page()})", first, asked, optimisation.acts_on)
+            (f"[{optimisation.name}](../../modak_ansible/{optimisation.page()})", first, settings, optimisation.acts_on)
         )
-    said = (
+    head = (
         "The options that a plan considers. Each has a page on what it changes, where it applies, what it does to "
         f"results, and the evidence. {_MADE}"
     )
-    return _page("Optimisations", said, table(("optimisation", "what it is", "set with", "acts on"), *rows))
+    return _page("Optimisations", head, table(("optimisation", "what it is", "set with", "acts on"), *rows))
 
 
 def _first(text: str) -> str:
@@ -190,8 +196,8 @@ def _first(text: str) -> str:
 
 
 def _pages() -> str:
-    found = sorted(optimisations(), key=lambda each: each.name)
-    return "\n".join(f"          - modak_ansible/{each.page()}" for each in found)
+    by_name = sorted(optimisations(), key=lambda optimisation: optimisation.name)
+    return "\n".join(f"          - modak_ansible/{optimisation.page()}" for optimisation in by_name)
 
 
 def _blueprints() -> str:
@@ -229,8 +235,8 @@ def _catalogue() -> str:
     ]
     parts += ["## Base images", table(("base", "Debian", "Python", "remark"), *bases)]
     datasets = [
-        (f"`{name}`", known.format, f"{known.size:,} bytes", _one_line(known.licence))
-        for name, known in sorted(catalogue.datasets.items())
+        (f"`{name}`", dataset.format, f"{dataset.size:,} bytes", _one_line(dataset.licence))
+        for name, dataset in sorted(catalogue.datasets.items())
     ]
     parts += ["## Datasets known by name", table(("dataset", "format", "size", "licence"), *datasets)]
     return _page("Catalogue", *parts)
@@ -252,11 +258,11 @@ def _api() -> str:
     parts = [f"`import modak_ansible as modak`: everything listed here is public, and nothing else. {_MADE}"]
     parts.append(_python(inspect.getdoc(modak_ansible) or ""))
     for name in modak_ansible.__all__:
-        each = getattr(modak_ansible, name)
-        if callable(each):
-            said = inspect.getdoc(each) or ""
-            head = f"class {name}" if inspect.isclass(each) else f"def {name}{inspect.signature(each)}"
-            parts += [f"## {name}", _python(_wrapped(head)), *_paragraphs(said)]
+        member = getattr(modak_ansible, name)
+        if callable(member):
+            docstring = inspect.getdoc(member) or ""
+            head = f"class {name}" if inspect.isclass(member) else f"def {name}{inspect.signature(member)}"
+            parts += [f"## {name}", _python(_wrapped(head)), *_paragraphs(docstring)]
     for kind in (Planned, StatusRow, Results):
         parts += [f"## {kind.__name__}", *_paragraphs(inspect.getdoc(kind) or ""), *_members(kind)]
     return _page("API", *parts)
@@ -276,10 +282,10 @@ def _wrapped(head: str) -> str:
     return "\n".join([f"{name}(", *(f"    {parameter}," for parameter in parameters), f"){result}"]).replace("'", "")
 
 
-def _paragraphs(said: str) -> Iterator[str]:
+def _paragraphs(docstring: str) -> Iterator[str]:
     """A docstring as Markdown: its sections are lists."""
-    said = re.sub(r":(?:func|class|meth):`~?([\w.]+)`", r"`\1`", said).replace("``", "`")
-    for paragraph in said.split("\n\n"):
+    docstring = re.sub(r":(?:func|class|meth):`~?([\w.]+)`", r"`\1`", docstring).replace("``", "`")
+    for paragraph in docstring.split("\n\n"):
         head, _, below = paragraph.partition("\n")
         if head in ("Args:", "Returns:", "Raises:", "Attributes:"):
             lines = textwrap.dedent(below).splitlines()
@@ -293,7 +299,9 @@ def _paragraphs(said: str) -> Iterator[str]:
 def _members(kind: type) -> Iterator[str]:
     names = [field.name for field in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else []
     names = names or list(getattr(kind, "model_fields", getattr(kind, "_fields", ())))
-    properties = [name for name, each in vars(kind).items() if isinstance(each, property) and not name.startswith("_")]
+    properties = [
+        name for name, attribute in vars(kind).items() if isinstance(attribute, property) and not name.startswith("_")
+    ]
     if names:
         yield f"Fields: {', '.join(f'`{name}`' for name in names)}."
     if properties:

@@ -34,8 +34,11 @@ def _fields() -> str:
 
 def _older() -> str:
     rows = [
-        (f"`{(each.path + '.').lstrip('.')}{each.field + ': ' if each.field else ''}{each.old}`", f"`{each.new}`")
-        for each in OLDER
+        (
+            f"`{(renamed.path + '.').lstrip('.')}{renamed.field + ': ' if renamed.field else ''}{renamed.old}`",
+            f"`{renamed.new}`",
+        )
+        for renamed in OLDER
     ]
     return table(("older", "today"), *rows)
 

@@ -125,7 +125,8 @@ class TimeIsOver(ModakError):
 def harmless(text: str) -> str:
     """A text for a terminal: what a terminal would obey, such as an escape sequence, stands there as it is written."""
     return "".join(
-        each if each.isprintable() or each in "\n\t" else each.encode("unicode_escape").decode() for each in text
+        character if character.isprintable() or character in "\n\t" else character.encode("unicode_escape").decode()
+        for character in text
     )
 
 

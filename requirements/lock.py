@@ -21,8 +21,8 @@ from pathlib import Path
 
 from packaging.utils import parse_sdist_filename, parse_wheel_filename
 
-from modak_ansible.catalogue.locking import PYTHONS, File, NotFound, Wanted, resolved, text_of_lock
-from modak_ansible.catalogue.locks import FOLDER, TUNER, TUNER_REQUIREMENTS, Lock, lock_of
+from modak_ansible.catalogue.locking import PYTHONS, File, LockRequest, NotFound, resolved, text_of_lock
+from modak_ansible.catalogue.locks import FOLDER, TUNER, TUNER_REQUIREMENTS, PackageLock, lock_of
 from modak_ansible.catalogue.reader import shipped_catalogue
 
 HERE = Path(__file__).parent
@@ -53,36 +53,36 @@ def main() -> None:
     if not options.entries:
         for name, words in OWN.items():
             lock_own(name, words, ["--upgrade"] if options.upgrade else [])
-    all_wanted = [
-        Wanted(entry.name, entry.requirements, catalogue.bases[entry.base].python, entry.index)
+    requests = [
+        LockRequest(entry.name, entry.requirements, catalogue.bases[entry.base].python, entry.index)
         for entry in catalogue.entries
         if entry.requirements
     ]
-    for wanted in (*all_wanted, Wanted(TUNER, TUNER_REQUIREMENTS, PYTHONS[0])):
-        if wanted.name in (options.entries or [wanted.name]):
-            lock(wanted, options)
+    for request in (*requests, LockRequest(TUNER, TUNER_REQUIREMENTS, PYTHONS[0])):
+        if request.name in (options.entries or [request.name]):
+            lock(request, options)
 
 
-def lock(wanted: Wanted, options: argparse.Namespace) -> None:
+def lock(request: LockRequest, options: argparse.Namespace) -> None:
     """Writes a lock of the catalogue's, where all that it knows is found again."""
-    name, python = wanted.name, wanted.python
+    name, python = request.name, request.python
     if options.files:
-        found = {python: [file_at(path) for path in options.files.glob("*")]}
+        releases = {python: [file_at(path) for path in options.files.glob("*")]}
     elif python.startswith("2."):
         print(f"{name}: left as it is, it needs --files of Python {python}")
         return
     else:
         try:
-            found = resolved(wanted, [] if options.upgrade else pins_of(name))
+            releases = resolved(request, [] if options.upgrade else pins_of(name))
         except NotFound as error:
             print(f"{name}: left as it is, its packages are not found: {error}")
             return
-    if lost := sorted(set(known_lock(name).pythons) - set(found)):
+    if lost := sorted(set(known_lock(name).pythons) - set(releases)):
         print(f"{name}: left as it is, its wheels for Python {', '.join(lost)} are not found from here")
         return
     path = FOLDER / f"{name}.txt"
-    path.write_text(text_of_lock(found, "requirements/lock.py"), encoding="utf-8")
-    print(f"{path.relative_to(HERE.parent)}: {len(found[python])} packages, for Python {', '.join(found)}")
+    path.write_text(text_of_lock(releases, "requirements/lock.py"), encoding="utf-8")
+    print(f"{path.relative_to(HERE.parent)}: {len(releases[python])} packages, for Python {', '.join(releases)}")
 
 
 def lock_own(name: str, words: list[str], options: list[str]) -> None:
@@ -94,9 +94,9 @@ def lock_own(name: str, words: list[str], options: list[str]) -> None:
     print(f"{path.relative_to(HERE.parent)}: {path.read_text().count('==')} packages")
 
 
-def known_lock(name: str) -> Lock:
+def known_lock(name: str) -> PackageLock:
     """An entry's lock as it is; an empty one where it has none."""
-    return lock_of(name) if (FOLDER / f"{name}.txt").exists() else Lock((), ())
+    return lock_of(name) if (FOLDER / f"{name}.txt").exists() else PackageLock((), ())
 
 
 def pins_of(name: str) -> list[str]:

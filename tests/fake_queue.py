@@ -50,7 +50,7 @@ class FakeQueue(Scheduler):
     def submit(self, run, script, name, waits=NO_WAITS):
         if sum(not state.is_final for state in self.jobs.values()) + self.others >= self.room:
             raise SubmissionRefused("QOSMaxSubmitJobPerUserLimit")
-        ended = [each for each in (*waits.ok, *waits.ended) if self.jobs[each].is_final]
+        ended = [job_id for job_id in (*waits.ok, *waits.ended) if self.jobs[job_id].is_final]
         if self.forgets and ended:
             raise SubmissionRefused(f"no such job: {ended[0]}")
         job_id = str(len(self.jobs) + 1)
@@ -60,7 +60,7 @@ class FakeQueue(Scheduler):
     def find(self, run, name, folder):
         if self.silent:
             raise SchedulerSilent("hush")
-        return [job_id for job_id, each in self.names.items() if each == name]
+        return [job_id for job_id, job_name in self.names.items() if job_name == name]
 
     def status(self, run, job_id):
         if self.silent:
@@ -107,7 +107,7 @@ class FakeQueue(Scheduler):
 
     def id_of(self, name: str) -> str:
         """The newest job of a deployment."""
-        return [job_id for job_id, each in self.names.items() if each == name][-1]
+        return [job_id for job_id, job_name in self.names.items() if job_name == name][-1]
 
     def end(self, name: str, code: int = 0) -> None:
         """Has the job of a deployment begin and end."""
@@ -124,9 +124,9 @@ class FakeQueue(Scheduler):
         for job_id, state in list(self.jobs.items()):
             if state.is_final:
                 continue
-            before = [self.jobs[each] for each in self.waits[job_id].ok]
-            ended = all(self.jobs[each].is_final for each in self.waits[job_id].ended)
-            if any(each.is_final and each is not JobState.COMPLETED for each in before):
+            before = [self.jobs[earlier_id] for earlier_id in self.waits[job_id].ok]
+            ended = all(self.jobs[earlier_id].is_final for earlier_id in self.waits[job_id].ended)
+            if any(earlier.is_final and earlier is not JobState.COMPLETED for earlier in before):
                 self.jobs[job_id] = JobState.CANCELLED
-            elif ended and all(each is JobState.COMPLETED for each in before):
+            elif ended and all(earlier is JobState.COMPLETED for earlier in before):
                 self.end(self.names[job_id])

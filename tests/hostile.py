@@ -29,7 +29,7 @@ HOSTILE = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"]), max_size=16),
 )
 # What a quoted text may hold; line breaks and control characters are refused where blueprints are read.
-PRINTABLE = HOSTILE.map(lambda text: "".join(each for each in text if each.isprintable()))
+PRINTABLE = HOSTILE.map(lambda text: "".join(character for character in text if character.isprintable()))
 
 # Writes its name, its arguments and some of its environment, each ended by a zero byte, and a line's end.
 _RECORDER = """#!/bin/bash
@@ -59,7 +59,7 @@ class Recorded:
         """Runs a command, whose programs begin to write anew."""
         self.seen.unlink(missing_ok=True)
         return subprocess.run(
-            [str(each) for each in command], cwd=cwd or self.bin.parent, env=self.environment, capture_output=True,
+            [str(word) for word in command], cwd=cwd or self.bin.parent, env=self.environment, capture_output=True,
             text=True, errors="replace", check=False, timeout=120,
         )  # fmt: skip
 

@@ -65,9 +65,9 @@ def job_scripts(folder):
         parts = ScriptParts(
             image="images/abc.sif", seal="images/abc.seal", python="/bin/python", script=script,
             container_runtime="apptainer", binds=tuple(words), modules=tuple(values),
-            environment=tuple((f"V{number}", each) for number, each in enumerate(values)),
-            arguments=tuple((f"a{number}", each) for number, each in enumerate(words)), words=tuple(words),
-            pre=tuple(f"export VPRE{number}={shlex.quote(each)}" for number, each in enumerate(lines)),
+            environment=tuple((f"V{number}", text) for number, text in enumerate(values)),
+            arguments=tuple((f"a{number}", text) for number, text in enumerate(words)), words=tuple(words),
+            pre=tuple(f"export VPRE{number}={shlex.quote(line)}" for number, line in enumerate(lines)),
             post=tuple(f"apptainer post {shlex.quote(line)}" for line in lines),
         )  # fmt: skip
         deployment = deployment_in(folder)
@@ -80,15 +80,15 @@ def job_scripts(folder):
         calls = recorded.calls()
         assert [call[:3] for call in calls[:BATCH]] == [["module", "load", value] for value in values]
         (inside,) = (call for call in calls if call[1] == "exec")
-        pre = [f"VPRE{number}={each}" for number, each in enumerate(lines)]
+        pre = [f"VPRE{number}={line}" for number, line in enumerate(lines)]
         assert sorted(inside[-BATCH:]) == sorted(pre)
         given = inside[:-BATCH]
-        binds = [word for each in words for word in ("--bind", each)]
+        binds = [word for bind in words for word in ("--bind", bind)]
         workspace = str(folder)
         assert given[:4] == ["apptainer", "exec", "--bind", workspace]
         assert given[4 : 4 + 2 * BATCH] == binds
-        tail = [*(f"V{number}={each}" for number, each in enumerate(values)), "/bin/python", script]
-        tail += [word for number, each in enumerate(words) for word in option(f"--a{number}", each)] + words
+        tail = [*(f"V{number}={value}" for number, value in enumerate(values)), "/bin/python", script]
+        tail += [word for number, value in enumerate(words) for word in option(f"--a{number}", value)] + words
         assert given[-len(tail) :] == tail
         assert [call[2] for call in calls if call[1] == "post"] == lines
 
@@ -130,9 +130,9 @@ def paths(folder):
 
     def check(data):
         values = {name: data.draw(HOSTILE) for name in names}
-        refused = [name for name, each in values.items() if rules.path_problem(each)]
+        refused = [name for name, path in values.items() if rules.path_problem(path)]
         for name in refused:
-            assert rules.shown(values[name]).isprintable()
+            assert rules.quote(values[name]).isprintable()
             values[name] = "/plain"
         assert not any(".." in value.split("/") for value in values.values())
         data_place = DataPlace(name="data", path=values.pop("dataset"))
@@ -160,7 +160,7 @@ def requirements(folder):
     def check(data):
         texts = data.draw(st.lists(st.one_of(HOSTILE, markers, st.just("six==1.17.0")), min_size=6, max_size=6))
         good = [text for text in texts if not rules.requirement_problem(text)] or ["six"]
-        assert all(each[:1].isalnum() and "{" not in each and "$" not in each for each in good)
+        assert all(line[:1].isalnum() and "{" not in line and "$" not in line for line in good)
         definition = requirements_definition(good, "0" * 64)
         usual = requirements_definition(["six"], "0" * 64)
         sections = [line for line in definition.splitlines() if line.startswith("%")]

@@ -60,7 +60,7 @@ class Hub:
     address: str = ""
 
     def asked(self, words):
-        return [each for each in self.requests if words in each[1]]
+        return [request for request in self.requests if words in request[1]]
 
 
 def handler_of(hub):

@@ -15,22 +15,28 @@ def locked(text: str) -> Iterator[tuple[Requirement, list[str]]]:
     for line in text.replace("\\\n", "").splitlines():
         if line and not line.startswith("#"):
             words, *hashes = line.split(" --hash=")
-            yield Requirement(words), [each.strip() for each in hashes]
+            yield Requirement(words), [digest.strip() for digest in hashes]
 
 
 def pins_in(text: str, environment: dict[str, str] | None = None) -> dict[str, str]:
     """The versions by their names, for the Python that runs or for another one; none stands there twice."""
-    there = [each for each, _ in locked(text) if each.marker is None or each.marker.evaluate(environment)]
-    pins = {canonicalize_name(each.name): next(iter(each.specifier)).version for each in there}
-    assert len(pins) == len(there), "a name stands there twice"
+    requirements = [
+        requirement
+        for requirement, _ in locked(text)
+        if requirement.marker is None or requirement.marker.evaluate(environment)
+    ]
+    pins = {
+        canonicalize_name(requirement.name): next(iter(requirement.specifier)).version for requirement in requirements
+    }
+    assert len(pins) == len(requirements), "a name stands there twice"
     return pins
 
 
 def check_that_all_is_pinned_by_hashes(text: str) -> None:
     lines = list(locked(text))
     assert lines
-    for each, hashes in lines:
-        (pin,) = each.specifier
+    for requirement, hashes in lines:
+        (pin,) = requirement.specifier
         assert pin.operator == "=="
         assert "*" not in pin.version
         assert not Version(pin.version).is_prerelease

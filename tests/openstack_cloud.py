@@ -86,7 +86,7 @@ class OpenStackCloud:
 
     @staticmethod
     def _all(*things: dict) -> dict[str, dict]:
-        return {each["id"]: each for thing in things if (each := {"id": known_id(), **thing})}
+        return {item["id"]: item for thing in things if (item := {"id": known_id(), **thing})}
 
     def close(self) -> None:
         self.closed = True  # its connections may be kept
@@ -95,16 +95,16 @@ class OpenStackCloud:
 
     def arrive(self) -> list[str]:
         """What was on its way reaches Nova; gives what that says of it."""
-        said = []
+        messages = []
         while self.held:
             try:
                 self._make(self.held.pop())
             except Refused as error:
-                said += [each["message"] for each in error.body.values()]
-        return said
+                messages += [problem["message"] for problem in error.body.values()]
+        return messages
 
     def named(self, kind: str, name: str) -> dict:
-        return next(each for each in getattr(self, kind).values() if each["name"] == name)
+        return next(item for item in getattr(self, kind).values() if item["name"] == name)
 
     def add(self, kind: str, **known) -> str:
         """Something that somebody else made; gives its id."""
@@ -116,9 +116,9 @@ class OpenStackCloud:
     def left(self) -> list[dict]:
         """All that there is of a machine's."""
         return [
-            each
+            item
             for kind in (self.servers, self.ports, self.security_groups, self.floatingips)
-            for each in kind.values()
+            for item in kind.values()
         ]
 
     # --- requests
@@ -138,7 +138,7 @@ class OpenStackCloud:
                 and len(parts) > 1
             ):
                 raise Refused(401, "error", "The request you have made requires authentication.")
-            call = f"{method} /{'/'.join(each for each in parts if not each.startswith('v2'))}"
+            call = f"{method} /{'/'.join(part for part in parts if not part.startswith('v2'))}"
             if refusal := self.refuses.pop(call, None):
                 raise refusal
             if service == "compute" and len(parts) > 1 and parts[1] in ("servers", "flavors"):
@@ -168,7 +168,7 @@ class OpenStackCloud:
             "password": identity.get("password", {}).get("user", {}).get("password"),
             "application_credential": identity.get("application_credential", {}).get("secret"),
         }
-        if [secrets[each] for each in identity["methods"]] != [self.password]:
+        if [secrets[method_name] for method_name in identity["methods"]] != [self.password]:
             raise Refused(401, "error", "The request you have made requires authentication.")
         services = {"compute": "compute/v2.1", "image": "image", "network": "network", "identity": "identity/v3"}
         catalog = [
@@ -202,11 +202,11 @@ class OpenStackCloud:
             return 200, {"version": version}, {}
         call, own = " ".join([method, *parts[1:]]), parts[2] if len(parts) > 2 else ""
         if call == "GET flavors detail":
-            flavors = [self._flavor(each) for each in self.flavors.values()]
+            flavors = [self._flavor(flavor) for flavor in self.flavors.values()]
             return self._checked("GET /flavors/detail", query, 200, {"flavors": flavors})
         if call == "GET servers detail":
             self._go_on()
-            servers = [] if self.hidden else [self._shown(each) for each in self.servers.values()]
+            servers = [] if self.hidden else [self._shown(existing) for existing in self.servers.values()]
             return self._checked("GET /servers/detail", query, 200, {"servers": servers})
         if call == "POST servers":
             self.check(self.schemas["POST /servers"], body, call)
@@ -269,13 +269,13 @@ class OpenStackCloud:
     def _go_on(self) -> None:
         """Time passes, in which what was begun is done."""
         for server in list(self.servers.values()):
-            mine = [each for each in self.ports.values() if each["device_id"] == server["id"]]
+            own_ports = [candidate for candidate in self.ports.values() if candidate["device_id"] == server["id"]]
             server["wait"] -= 1
             if server["wait"] >= 0:
                 continue
             if server["task_state"] == "deleting":
                 del self.servers[server["id"]]
-                for port in mine:
+                for port in own_ports:
                     port["device_id"] = ""
             elif server["status"] == "BUILD":
                 port = self.ports[server["asked"]["networks"][0]["port"]]
@@ -308,18 +308,20 @@ class OpenStackCloud:
         return shown
 
     def _addresses(self, server: dict) -> dict:
-        shown = {}
+        by_network = {}
         for port in self.ports.values():
             if port["device_id"] == server["id"]:
                 fixed = {"addr": port["fixed_ips"][0]["ip_address"], "OS-EXT-IPS:type": "fixed"}
                 floating = [
-                    {"addr": each["floating_ip_address"], "OS-EXT-IPS:type": "floating"}
-                    for each in self.floatingips.values()
-                    if each["port_id"] == port["id"] and server["wait"] < 0
+                    {"addr": floatingip["floating_ip_address"], "OS-EXT-IPS:type": "floating"}
+                    for floatingip in self.floatingips.values()
+                    if floatingip["port_id"] == port["id"] and server["wait"] < 0
                 ]
                 more = {"version": 4, "OS-EXT-IPS-MAC:mac_addr": "fa:16:3e:00:00:01"}
-                shown[self.networks[port["network_id"]]["name"]] = [{**each, **more} for each in (fixed, *floating)]
-        return shown
+                by_network[self.networks[port["network_id"]]["name"]] = [
+                    {**address, **more} for address in (fixed, *floating)
+                ]
+        return by_network
 
     # --- Glance and Neutron
 
@@ -327,12 +329,16 @@ class OpenStackCloud:
         if parts[1:2] != ["images"]:
             links = [{"rel": "self", "href": f"{self.address}/image/v2/"}]
             return 300, {"versions": [{"id": "v2.16", "status": "CURRENT", "links": links}]}, {}
-        shown = {each["id"]: {"status": "active", "visibility": "public", **each} for each in self.images.values()}
+        images = {image["id"]: {"status": "active", "visibility": "public", **image} for image in self.images.values()}
         if len(parts) > 2:
-            if parts[2] not in shown:
+            if parts[2] not in images:
                 raise Refused(404, "error", f"Failed to find image {parts[2]}")
-            return 200, shown[parts[2]], {}
-        return 200, {"images": [each for each in shown.values() if each["status"] == query.get("status", "active")]}, {}
+            return 200, images[parts[2]], {}
+        return (
+            200,
+            {"images": [image for image in images.values() if image["status"] == query.get("status", "active")]},
+            {},
+        )
 
     def _network(self, method, parts, query, body):
         if len(parts) < 2 or not parts[1]:
@@ -351,16 +357,16 @@ class OpenStackCloud:
         if method == "DELETE":
             if parts[2] not in things:
                 raise Refused(404, "NeutronError", f"{one} {parts[2]} could not be found.")
-            if kind == "security_groups" and any(parts[2] in each["security_groups"] for each in self.ports.values()):
+            if kind == "security_groups" and any(parts[2] in port["security_groups"] for port in self.ports.values()):
                 raise Refused(409, "NeutronError", f"Security Group {parts[2]} in use.")
             del things[parts[2]]
             if kind == "ports":
-                for each in self.floatingips.values():
-                    each["port_id"] = None if each["port_id"] == parts[2] else each["port_id"]
+                for floatingip in self.floatingips.values():
+                    floatingip["port_id"] = None if floatingip["port_id"] == parts[2] else floatingip["port_id"]
             return 204, {}, {}
         filters = RECORDED["neutron"].get(one, {"filters": ["router:external"]})["filters"]
         self.wrong += [f"GET {kind}: no filter {name}" for name in query if name not in filters]
-        listed = [each for each in things.values() if all(str(each.get(name)) == query[name] for name in query)]
+        listed = [thing for thing in things.values() if all(str(thing.get(name)) == query[name] for name in query)]
         return 200, {kind: listed}, {}
 
     def _new_port(self, asked: dict) -> dict:
@@ -376,7 +382,7 @@ class OpenStackCloud:
         return asked
 
     def _new_floatingip(self, asked: dict) -> dict:
-        if any(each["port_id"] == asked["port_id"] for each in self.floatingips.values()):
+        if any(floatingip["port_id"] == asked["port_id"] for floatingip in self.floatingips.values()):
             raise Refused(
                 409, "NeutronError", "Cannot associate floating IP with port, as that fixed IP already has one"
             )

@@ -40,20 +40,27 @@ class Provider:
 
     def find(self, tag):
         def answer():
-            seen = [each for each in self.living if each["seen"] <= self.asked]
+            visible = [machine for machine in self.living if machine["seen"] <= self.asked]
             return [
                 Instance(
-                    each["id"], each["tag"], each["key"], "192.0.2.7", "large", each["since"], "running", runs=True
+                    machine["id"],
+                    machine["tag"],
+                    machine["key"],
+                    "192.0.2.7",
+                    "large",
+                    machine["since"],
+                    "running",
+                    runs=True,
                 )
-                for each in seen
-                if each["tag"] == tag or (tag.endswith("*") and each["tag"].startswith(tag[:-1]))
+                for machine in visible
+                if machine["tag"] == tag or (tag.endswith("*") and machine["tag"].startswith(tag[:-1]))
             ]
 
         return self._question(answer)
 
     @property
     def living(self):
-        return [each for each in self.made if not each["gone"]]
+        return [machine for machine in self.made if not machine["gone"]]
 
     def prepare(self, wanted):
         parameters = {"tag": wanted.tag, "key": wanted.host_key, "user_data": wanted.user_data}
@@ -65,15 +72,15 @@ class Provider:
                 raise self.refusal
             if len(self.made) == self.most:
                 raise ModakError("a cloud refuses: the quota is reached")
-            known = next((each for each in self.made if each["token"] == token), None)
-            if known:
-                assert known["user_data"] == parameters["user_data"], "another request with the same token"
+            earlier = next((machine for machine in self.made if machine["token"] == token), None)
+            if earlier:
+                assert earlier["user_data"] == parameters["user_data"], "another request with the same token"
             else:
                 number = len(self.made)
                 fresh = {"id": f"i-{number}", "since": float(number), "seen": self.asked + self.lag, "gone": False}
-                known = {**parameters, **fresh, "token": token}
-                self.made.append(known)
-            return None if known["gone"] else known
+                earlier = {**parameters, **fresh, "token": token}
+                self.made.append(earlier)
+            return None if earlier["gone"] else earlier
 
         return self._question(answer)
 
@@ -85,8 +92,8 @@ class Provider:
 
     def remove(self, gone):
         def answer():
-            for each in self.made:
-                each["gone"] |= each["id"] in [found.id for found in gone]
+            for machine in self.made:
+                machine["gone"] |= machine["id"] in [instance.id for instance in gone]
 
         self._question(answer)
 

@@ -16,8 +16,8 @@ DEPLOYMENT = "example-0123456789ab"
 
 def old(path, days=30):
     """Lets a file, or all of a folder, be so old."""
-    for each in [*path.rglob("*"), path] if path.is_dir() else [path]:
-        os.utime(each, (time.time() - days * DAY,) * 2)
+    for entry in [*path.rglob("*"), path] if path.is_dir() else [path]:
+        os.utime(entry, (time.time() - days * DAY,) * 2)
     return path
 
 
@@ -28,8 +28,8 @@ def image(workspace, digest, name="pytorch", days=30):
     (workspace.images / f"{digest}.log").write_text("built\n")
     write_json(workspace.images / f"{digest}.status.json", {"state": "done"})
     (workspace.images / f".{digest}.lock").touch()
-    for each in workspace.images.glob(f"*{digest}*"):
-        old(each, days)
+    for entry in workspace.images.glob(f"*{digest}*"):
+        old(entry, days)
     return path
 
 

@@ -17,7 +17,7 @@ from modak_ansible.model.target import Partition, Scheduler, destinations
 class JobAllocation(NamedTuple):
     """What a job asks for, in agreement with itself and with its site."""
 
-    asked: Request  # the request as it came
+    original: Request  # the request as it came
     request: Request  # with its resources, job options and ranks in agreement, and what the site's rules give it
     partition: Partition | None  # where the job will run; None when the target describes no partitions
     # its processes; the cores of each are those that are asked for, else its share of the node, else one under a
@@ -30,11 +30,11 @@ class JobAllocation(NamedTuple):
         request = self.request
         return tuple(
             self._replace(
-                request=request.model_copy(update={"resources": _resources_of(each, request.resources)}),
-                partition=request.target.partition(each.partition),
-                layout=self.layout._replace(nodes=each.node_count),
+                request=request.model_copy(update={"resources": _resources_of(component, request.resources)}),
+                partition=request.target.partition(component.partition),
+                layout=self.layout._replace(nodes=component.node_count),
             )
-            for each in request.job_options.components
+            for component in request.job_options.components
         )
 
 
@@ -59,20 +59,20 @@ def _of_components(request: Request, default: Partition | None) -> tuple[Request
     resources, site = request.resources, request.target.site
     inherited = default.name if default else resources.partition or site.partition
     components, partitions = [], []
-    for each in request.job_options.components:
-        about = f"job_options.components.{each.name}"
-        found = _partition(request, each.partition, about) if each.partition else default
-        name, memory = each.partition or inherited, each.memory_limit or resources.memory
-        components.append(each.model_copy(update={"partition": name, "memory_limit": memory}))
-        partitions.append(found)
-    stated = [each.memory_limit for each in components if each.memory_limit]
-    resources = resources.model_copy(update={"memory": min(stated, default=None)})
+    for component in request.job_options.components:
+        about = f"job_options.components.{component.name}"
+        partition = _partition(request, component.partition, about) if component.partition else default
+        name, memory = component.partition or inherited, component.memory_limit or resources.memory
+        components.append(component.model_copy(update={"partition": name, "memory_limit": memory}))
+        partitions.append(partition)
+    memory_limits = [component.memory_limit for component in components if component.memory_limit]
+    resources = resources.model_copy(update={"memory": min(memory_limits, default=None)})
     options = request.job_options.model_copy(update={"components": tuple(components)})
     request = request.model_copy(update={"resources": resources, "job_options": options})
-    known = [each for each in partitions if each]
-    if len(known) < len(partitions):
+    known_partitions = [partition for partition in partitions if partition]
+    if len(known_partitions) < len(partitions):
         return request, None
-    return request, request.target.least_of(known).model_copy(update={"nodes": None})
+    return request, request.target.least_of(known_partitions).model_copy(update={"nodes": None})
 
 
 def _resources_of(component: JobComponent, resources: Resources) -> Resources:
@@ -86,18 +86,18 @@ def _resources_of(component: JobComponent, resources: Resources) -> Resources:
     )
 
 
-def _partition(request: Request, wanted: str | None, about: str = "resources.partition") -> Partition | None:
+def _partition(request: Request, requested: str | None, about: str = "resources.partition") -> Partition | None:
     target = request.target
-    if wanted and target.scheduler is Scheduler.NONE:
+    if requested and target.scheduler is Scheduler.NONE:
         raise CannotPlan(about, f"{target.name} has no scheduler and no partitions", "leave it out")
-    found = target.partition(wanted)
-    name = wanted or target.site.partition
-    if name and found is None and target.partitions:
-        about = about if wanted else "host"
-        known = [partition.name for partition in target.partitions]
-        lacking = next(each for each in destinations(name) if each not in known)
-        raise CannotPlan(about, f"{target.name} has no partition {lacking}", nearest(lacking, known))
-    return found
+    partition = target.partition(requested)
+    name = requested or target.site.partition
+    if name and partition is None and target.partitions:
+        about = about if requested else "host"
+        names = [partition.name for partition in target.partitions]
+        missing_name = next(destination for destination in destinations(name) if destination not in names)
+        raise CannotPlan(about, f"{target.name} has no partition {missing_name}", nearest(missing_name, names))
+    return partition
 
 
 def _layout(request: Request, partition: Partition | None) -> ProcessLayout:

@@ -34,15 +34,15 @@ def limit_problems(job: JobAllocation) -> Iterator[CannotPlan]:
 def _component_problems(job: JobAllocation) -> Iterator[CannotPlan]:
     """What each component of a heterogeneous job asks for and its partition has not got, or all of one together."""
     about, components = "job_options.components", job.components
-    together = dict.fromkeys(each.partition for each in components)
-    for each, component in zip(job.request.job_options.components, components, strict=True):
-        problems = list(_node_problems(component))
+    partitions = dict.fromkeys(component.partition for component in components)
+    for component, allocated in zip(job.request.job_options.components, components, strict=True):
+        problems = list(_node_problems(allocated))
         for problem in problems:
-            yield CannotPlan(f"{about}.{each.name}", f"{each.name}: {problem.message}", problem.hint)
+            yield CannotPlan(f"{about}.{component.name}", f"{component.name}: {problem.message}", problem.hint)
         if problems:
-            together.pop(component.partition, None)
-    for partition in filter(None, together):
-        nodes = sum(each.layout.nodes for each in components if each.partition == partition)
+            partitions.pop(allocated.partition, None)
+    for partition in filter(None, partitions):
+        nodes = sum(component.layout.nodes for component in components if component.partition == partition)
         if partition.nodes is not None and nodes > partition.nodes:
             message = f"components ask for {nodes} nodes of the partition {partition.name}, which has {partition.nodes}"
             yield CannotPlan(about, message, f"ask for at most {partition.nodes}")
@@ -60,9 +60,9 @@ def _node_problems(job: JobAllocation) -> Iterator[CannotPlan]:
 def _process_problems(job: JobAllocation) -> Iterator[CannotPlan]:
     request, layout = job.request, job.layout
     hpc, target = request.application.hpc, request.target
-    there = 1 + len(target.hosts)
-    if target.scheduler is Scheduler.NONE and layout.nodes > there:
-        is_said = f"has {there} hosts" if target.hosts else "is a single machine"
+    hosts = 1 + len(target.hosts)
+    if target.scheduler is Scheduler.NONE and layout.nodes > hosts:
+        is_said = f"has {hosts} hosts" if target.hosts else "is a single machine"
         message = f"{target.name} {is_said}, and {layout.nodes} nodes are asked for"
         hint = "ask for at most as many" if target.hosts else "use a cluster, name more of its hosts, or use one node"
         yield CannotPlan("resources.nodes", message, hint)
@@ -92,35 +92,37 @@ def _process_problems(job: JobAllocation) -> Iterator[CannotPlan]:
 
 def _count_problems(request: Request, layout: ProcessLayout, partition: Partition | None) -> Iterator[CannotPlan]:
     cores_about = "cores_per_process" if request.resources.layout.cores else "processes_per_node"
-    for about, asked, there, unit in (
+    for about, requested, available, unit in (
         ("nodes", layout.nodes, partition.nodes if partition else None, "nodes"),
         (cores_about, layout.cores_per_node, request.target.cores_in(partition), "cores a node"),
     ):
-        if there is not None and asked > there:
-            message = f"{asked} {unit} are asked for, and {_where(request, partition)} has {there}"
-            yield CannotPlan(f"resources.{about}", message, f"ask for at most {there}")
+        if available is not None and requested > available:
+            message = f"{requested} {unit} are asked for, and {_where(request, partition)} has {available}"
+            yield CannotPlan(f"resources.{about}", message, f"ask for at most {available}")
 
 
 def _accelerator_problems(request: Request, partition: Partition | None) -> Iterator[CannotPlan]:
     """More accelerators than a node has; where none are described, how to describe them is the cure."""
-    target, asked = request.target, request.resources.accelerators
-    there = target.accelerators_in(partition)
-    if asked <= there:
+    target, requested = request.target, request.resources.accelerators
+    available = target.accelerators_in(partition)
+    if requested <= available:
         return
-    unit = "1 accelerator a node is" if asked == 1 else f"{asked} accelerators a node are"
+    unit = "1 accelerator a node is" if requested == 1 else f"{requested} accelerators a node are"
     where = _where(request, partition)
-    others = [
-        each.name for each in target.partitions if each is not partition and target.accelerators_in(each) >= asked
+    other_partitions = [
+        other.name
+        for other in target.partitions
+        if other is not partition and target.accelerators_in(other) >= requested
     ]
-    if others:
-        hint = f"partition: {others[0]} has them"
+    if other_partitions:
+        hint = f"partition: {other_partitions[0]} has them"
     elif partition:
-        described = f"partitions: [ {{ name: {partition.name}, accelerators: {asked} }} ]"
+        described = f"partitions: [ {{ name: {partition.name}, accelerators: {requested} }} ]"
         hint = f"where its nodes have them, describe them: {described}"
     else:
-        described = f"capabilities: {{ accelerator: {{ properties: {{ count: {asked} }} }} }}"
+        described = f"capabilities: {{ accelerator: {{ properties: {{ count: {requested} }} }} }}"
         hint = f"where it has them, describe them: {described}"
-    has = f"has {there}" if there else "describes none"
+    has = f"has {available}" if available else "describes none"
     yield CannotPlan("resources.accelerators", f"{unit} asked for, and {where} {has}", hint)
 
 

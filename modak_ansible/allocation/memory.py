@@ -19,27 +19,27 @@ class Limit(NamedTuple):
 def limit_of(request: Request, partition: Partition | None, layout: ProcessLayout) -> Limit | None:
     """What each process of a job may take; None where nobody knows."""
     share = layout.processes_per_node
-    each = f", for {share} processes" if share > 1 else ""
+    suffix = f", for {share} processes" if share > 1 else ""
     target = request.target
     accelerators, memory = request.resources.accelerators, target.accelerator.memory
     if accelerators and memory and (request.need is None or request.need.place == "accelerator"):
         bytes_ = memory * accelerators // max(share, accelerators)
-        return Limit(bytes_, f"an accelerator of {target.name}{each if share > accelerators else ''}")
-    whole = memory_of_job(request, partition, layout)
-    return Limit(whole.bytes // share, f"{whole.reason}{each}") if whole else None
+        return Limit(bytes_, f"an accelerator of {target.name}{suffix if share > accelerators else ''}")
+    limit = memory_of_job(request, partition, layout)
+    return Limit(limit.bytes // share, f"{limit.reason}{suffix}") if limit else None
 
 
 def memory_of_job(request: Request, partition: Partition | None, layout: ProcessLayout) -> Limit | None:
     """What a job has of a node: what it asks for, else what its scheduler gives such a job, else all of the node's."""
     resources, target = request.resources, request.target
     cores = (target.cores_in(partition) if resources.exclusive else None) or layout.cores_per_node
-    asked = resources.memory or (request.job_options.minimum_memory_per_processor or 0) * cores
-    if asked:
-        return Limit(asked, "what is asked for a node")
-    there = target.memory_in(partition)
-    usual = (partition.usual_memory or (partition.memory_per_core or 0) * cores) if partition else 0
-    if partition and usual and usual < (there or usual + 1):
-        return Limit(usual, f"what a job of the partition {partition.name} has that asks for no memory")
+    requested = resources.memory or (request.job_options.minimum_memory_per_processor or 0) * cores
+    if requested:
+        return Limit(requested, "what is asked for a node")
+    installed = target.memory_in(partition)
+    default = (partition.usual_memory or (partition.memory_per_core or 0) * cores) if partition else 0
+    if partition and default and default < (installed or default + 1):
+        return Limit(default, f"what a job of the partition {partition.name} has that asks for no memory")
     if partition and partition.memory:
         return Limit(partition.memory, f"a node of the partition {partition.name}")
-    return Limit(there, f"a node of {target.name}") if there else None
+    return Limit(installed, f"a node of {target.name}") if installed else None

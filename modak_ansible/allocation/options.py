@@ -31,8 +31,8 @@ def settled(request: Request) -> Request:
     options, scheduler = request.job_options, request.target.scheduler
     _check_components(request)
     _check_possible(options, scheduler, request.target.name)
-    wanted = _wanted(options, scheduler)
-    resources = _merged(request.resources, wanted)
+    requested = _requested(options, scheduler)
+    resources = _merged(request.resources, requested)
     resources = _with_cores(request, resources)
     resources = with_ranks(request, resources, fixed=_fixed(options, request.resources))
     if options.core_count and not resources.layout.cores:
@@ -78,7 +78,7 @@ def _check_components(request: Request) -> None:
     options, target = request.job_options, request.target
     if not options.components:
         return
-    about, nodes = "job_options.components", sum(each.node_count for each in options.components)
+    about, nodes = "job_options.components", sum(component.node_count for component in options.components)
     if target.scheduler is not Scheduler.SLURM:
         message = f"only Slurm has heterogeneous jobs, and {target.name} does not use it"
         raise CannotPlan(about, message, "leave them out: the same is then requested for all nodes")
@@ -90,35 +90,35 @@ def _check_components(request: Request) -> None:
         raise CannotPlan(about, message, "leave one of the two out")
 
 
-def _wanted(options: JobOptions, scheduler: Scheduler) -> dict[str, tuple[str, Any]]:
+def _requested(options: JobOptions, scheduler: Scheduler) -> dict[str, tuple[str, Any]]:
     queue, partition = options.queue, options.partition
     if scheduler is not Scheduler.TORQUE and queue and partition and queue != partition:
         message = f"a job has one partition, and both {queue} and {partition} are asked for"
         raise CannotPlan("job_options.queue", message, "leave one of the two out")
-    found: dict[str, tuple[str, Any]] = {}
+    requested: dict[str, tuple[str, Any]] = {}
     for name, value in _stated(options):
         option = OPTIONS[name]
         if option.resource and not (option.is_other_under_torque and scheduler is Scheduler.TORQUE):
-            found.setdefault(option.resource, (name, value))
-    return {name: found[name] for name in Resources.model_fields if name in found}
+            requested.setdefault(option.resource, (name, value))
+    return {name: requested[name] for name in Resources.model_fields if name in requested}
 
 
 def _stated(options: JobOptions) -> Iterator[tuple[str, Any]]:
     return ((name, value) for name, value in options if value is not None and value is not False)
 
 
-def _merged(resources: Resources, wanted: dict[str, tuple[str, Any]]) -> Resources:
-    for name, (option, value) in wanted.items():
-        stated = getattr(resources, name)
-        if stated not in (getattr(_STOCK, name), value):
-            there = (
-                f"walltime: {_shown(name, stated)}"
+def _merged(resources: Resources, requested: dict[str, tuple[str, Any]]) -> Resources:
+    for name, (option, value) in requested.items():
+        value_of_resource = getattr(resources, name)
+        if value_of_resource not in (getattr(_STOCK, name), value):
+            words = (
+                f"walltime: {_shown(name, value_of_resource)}"
                 if name == "walltime"
-                else f"resources.{name}: {_shown(name, stated)}"
+                else f"resources.{name}: {_shown(name, value_of_resource)}"
             )
-            message = f"{_shown(name, value)} is asked for here, and {there}"
+            message = f"{_shown(name, value)} is asked for here, and {words}"
             raise CannotPlan(f"job_options.{option}", message, "leave one of the two out")
-    return resources.model_copy(update={name: value for name, (_, value) in wanted.items()})
+    return resources.model_copy(update={name: value for name, (_, value) in requested.items()})
 
 
 def _shown(name: str, value: Any) -> str:
@@ -146,25 +146,25 @@ def _with_cores(request: Request, resources: Resources) -> Resources:
     if has_nodes and has_each:
         cores = cores_by_count(count, layout.nodes, layout.processes_per_node)
         if cores is None or layout.cores not in (None, cores):
-            there = f"{layout.nodes} nodes with {layout.processes_per_node} processes each"
-            raise CannotPlan(about, f"{count} are asked for here, and {there}", "leave one of them out")
+            words = f"{layout.nodes} nodes with {layout.processes_per_node} processes each"
+            raise CannotPlan(about, f"{count} are asked for here, and {words}", "leave one of them out")
         return resources.with_layout(layout._replace(cores=cores))
     if has_each and not has_nodes:
-        nodes, rest = divmod(count, layout.processes_per_node)
+        nodes, remainder = divmod(count, layout.processes_per_node)
     else:
         nodes = layout.nodes if has_nodes else fewest_nodes(request, resources, count, about)
-        rest = count % nodes
-    if rest:
-        there = f"{layout.processes_per_node} on a node" if has_each else f"{nodes} nodes"
-        raise CannotPlan(about, f"{count} processes cannot be shared out evenly, {there}", "take a multiple")
+        remainder = count % nodes
+    if remainder:
+        words = f"{layout.processes_per_node} on a node" if has_each else f"{nodes} nodes"
+        raise CannotPlan(about, f"{count} processes cannot be shared out evenly, {words}", "take a multiple")
     return resources.with_layout(layout._replace(nodes=nodes, processes_per_node=count // nodes))
 
 
 def _with_memory(resources: Resources, limit: int) -> Resources:
     """Under Torque a limit is the whole job's: each node has its share."""
     if resources.memory and resources.memory * resources.nodes != limit:
-        there = f"{format_size(resources.memory)} on each of {resources.nodes} nodes"
-        message = f"{format_size(limit)} for the whole job are asked for here, and resources.memory: {there}"
+        words = f"{format_size(resources.memory)} on each of {resources.nodes} nodes"
+        message = f"{format_size(limit)} for the whole job are asked for here, and resources.memory: {words}"
         raise CannotPlan("job_options.memory_limit", message, "leave one of the two out")
     return resources.model_copy(update={"memory": -(-limit // resources.nodes)})
 

@@ -49,13 +49,13 @@ def _with_threads(hpc: HpcApplication, resources: Resources) -> Resources:
 
 
 def _with_accelerators(hpc: HpcApplication, resources: Resources) -> Resources:
-    wanted = hpc.accelerators
-    if wanted is None:
+    number = hpc.accelerators
+    if number is None:
         return resources
-    if resources.accelerators not in (0, wanted):
-        message = f"{wanted} accelerators are asked for here, and {resources.accelerators} of the scheduler"
+    if resources.accelerators not in (0, number):
+        message = f"{number} accelerators are asked for here, and {resources.accelerators} of the scheduler"
         raise CannotPlan("application.number_of_acc", message, "leave one of the two out")
-    return resources.model_copy(update={"accelerators": wanted})
+    return resources.model_copy(update={"accelerators": number})
 
 
 def _check_single(hpc: HpcApplication, resources: Resources) -> None:
@@ -67,14 +67,14 @@ def _check_single(hpc: HpcApplication, resources: Resources) -> None:
 
 def _with_ranks(request: Request, ranks: int, resources: Resources, fixed: tuple[bool, bool]) -> Resources:
     layout = resources.layout
-    nodes, each = layout.nodes, layout.processes_per_node
+    nodes, per_node = layout.nodes, layout.processes_per_node
     if fixed == (True, True) and layout.processes != ranks:
-        message = f"{ranks} ranks are asked for, and {nodes} nodes with {each} processes each"
+        message = f"{ranks} ranks are asked for, and {nodes} nodes with {per_node} processes each"
         raise CannotPlan("application.mpi_ranks", message, "leave one of them out")
     if fixed == (False, False):
         nodes = fewest_nodes(request, resources, ranks, "application.mpi_ranks")
         return resources.with_layout(layout._replace(nodes=nodes, processes_per_node=ranks // nodes))
-    divisor = nodes if fixed[0] else each
+    divisor = nodes if fixed[0] else per_node
     if ranks % divisor:
         where = f"{divisor} nodes" if fixed[0] else f"{divisor} processes on a node"
         message = f"{ranks} ranks cannot be shared out evenly over {where}"
@@ -93,27 +93,27 @@ def fewest_nodes(request: Request, resources: Resources, processes: int, about: 
     target, hpc = request.target, request.application.hpc
     partition = target.partition(resources.partition)
     cores = target.cores_in(partition)
-    most = partition.nodes if partition and partition.nodes else None
+    limit = partition.nodes if partition and partition.nodes else None
     if target.scheduler is Scheduler.NONE:  # whose other hosts take ranks of trainings alone
-        most = 1 if hpc else 1 + len(target.hosts)
+        limit = 1 if hpc else 1 + len(target.hosts)
     if not cores:
         return 1
-    each = resources.layout.cores or 1
-    full = cores // each * ((hpc.core_subscription if hpc else None) or 1)
-    needed = -(-processes // full) if full else processes + 1
-    for nodes in range(needed, min(processes, most or processes) + 1):
+    cores_per_process = resources.layout.cores or 1
+    full = cores // cores_per_process * ((hpc.core_subscription if hpc else None) or 1)
+    least_nodes = -(-processes // full) if full else processes + 1
+    for nodes in range(least_nodes, min(processes, limit or processes) + 1):
         if processes % nodes:
             continue
-        if nodes > _WASTE * needed:
+        if nodes > _WASTE * least_nodes:
             message = (
                 f"{processes} processes can be spread evenly only over {nodes} or more nodes, "
-                f"and {needed} would hold them"
+                f"and {least_nodes} would hold them"
             )
-            fewer = f"{(needed - 1) * full} or " if needed > 1 else ""
-            raise CannotPlan(about, message, f"ask for {fewer}{needed * full}, or say how many nodes")
+            fewer = f"{(least_nodes - 1) * full} or " if least_nodes > 1 else ""
+            raise CannotPlan(about, message, f"ask for {fewer}{least_nodes * full}, or say how many nodes")
         return nodes
     where = f"the partition {partition.name}" if partition else target.name
-    has = f"{most} nodes of {counted(cores, 'core')}" if most and most > 1 else f"{counted(cores, 'core')} on a node"
-    threads = f" of {each} threads" if each > 1 else ""
+    has = f"{limit} nodes of {counted(cores, 'core')}" if limit and limit > 1 else f"{counted(cores, 'core')} on a node"
+    threads = f" of {cores_per_process} threads" if cores_per_process > 1 else ""
     message = f"{processes} processes{threads} do not fit evenly: {where} has {has}"
     raise CannotPlan(about, message, "ask for fewer processes or threads")

@@ -83,59 +83,61 @@ def ranks_of(request: Request, layout: ProcessLayout) -> Ranks | None:
     if layout.processes == 1 or request.application.hpc is not None:
         _check_alone(request, layout)
         return None
-    said = request.application.distributed or Distributed()
-    strategy, reason = _strategy(request, layout, said)
-    found = Ranks(strategy, reason, said.interface, said.timeout)
+    distributed = request.application.distributed or Distributed()
+    strategy, reason = _strategy(request, layout, distributed)
+    ranks = Ranks(strategy, reason, distributed.interface, distributed.timeout)
     if strategy == "own" and request.parallelism and request.parallelism.by == "tf_config":
-        found = found._replace(tells_all=not _why_not_told(request, layout))
+        ranks = ranks._replace(tells_all=not _why_not_told(request, layout))
     mesh = mesh_of(strategy, layout.processes)
-    if said.degree:
-        mesh = _in_copies(said, said.degree, mesh)
+    if distributed.degree:
+        mesh = _in_copies(distributed, distributed.degree, mesh)
     if mesh is None:
-        return found
-    if said.strategy in ALIKE and (problem := _why_not_split(request, mesh)):
+        return ranks
+    if distributed.strategy in ALIKE and (problem := _why_not_split(request, mesh)):
         raise CannotPlan("distributed.strategy", problem, "ask for fsdp or ddp, or for another number of processes")
     copies = f": {mesh.copies} copies of the model, data parallel, of {mesh.degree} neighbours each"
-    found = found.by(mesh, f"{reason}{copies}" if said.degree and mesh.copies > 1 else reason)
-    return _fitting(request, layout, found) if said.strategy == "auto" else found
+    ranks = ranks.by(mesh, f"{reason}{copies}" if distributed.degree and mesh.copies > 1 else reason)
+    return _fitting(request, layout, ranks) if distributed.strategy == "auto" else ranks
 
 
-def _in_copies(said: Distributed, degree: int, mesh: Mesh | None) -> Mesh:
+def _in_copies(distributed: Distributed, degree: int, mesh: Mesh | None) -> Mesh:
     """The mesh of a strategy, with as many ranks to each copy of the model as are asked for.
 
     Raises:
         CannotPlan: the strategy has no such degree, or the ranks no such copies.
     """
-    if mesh is None or said.strategy not in SHARED_OUT:
+    if mesh is None or distributed.strategy not in SHARED_OUT:
         message = f"only {', '.join(SHARED_OUT)} have a degree: the number of ranks that share one copy of the model"
         raise CannotPlan("distributed.degree", message, "ask for one of these strategies, or leave the degree out")
     if mesh.ranks % degree:
         message = (
             f"{mesh.ranks} processes cannot be divided into groups of {degree} ranks, each with a copy of the model"
         )
-        numbers = " or ".join(str(each) for each in range(2, mesh.ranks + 1) if mesh.ranks % each == 0)
+        numbers = " or ".join(str(number) for number in range(2, mesh.ranks + 1) if mesh.ranks % number == 0)
         hint = f"a multiple of {degree} processes, or a degree that divides them: {numbers}"
         raise CannotPlan("distributed.degree", message, hint)
     return mesh._replace(degree=degree)
 
 
-def _strategy(request: Request, layout: ProcessLayout, said: Distributed) -> tuple[str, str]:
+def _strategy(request: Request, layout: ProcessLayout, distributed: Distributed) -> tuple[str, str]:
     application, own = request.application, request.parallelism
     runs = application.script or application.name
     prepares = application.prepares and own is None
-    if said.strategy == "none":
+    if distributed.strategy == "none":
         return "none", "as asked: each process trains the whole model by itself"
-    if said.strategy == "mpi":
+    if distributed.strategy == "mpi":
         return "mpi", "asked for"
-    if said.strategy in PREPARED:
+    if distributed.strategy in PREPARED:
         if own:
             message = f"{runs} is parallel by itself: {own.name} ({own.place})"
             raise CannotPlan("distributed.strategy", message, "leave the strategy out")
         if not prepares or application.framework not in _PREPARED:
             why = "does not call it" if not prepares else f"uses {application.framework}"
-            message = f"{said.strategy} needs a PyTorch script that calls modak_runtime.prepare, and {runs} {why}"
+            message = (
+                f"{distributed.strategy} needs a PyTorch script that calls modak_runtime.prepare, and {runs} {why}"
+            )
             raise CannotPlan("distributed.strategy", message, "call it, or leave the strategy out")
-        return said.strategy, "asked for"
+        return distributed.strategy, "asked for"
     if own and own.by == "tf_config":
         if application.distributed_training:
             return "own", "the script is declared parallel by itself"
@@ -255,8 +257,8 @@ def _why_not_split(request: Request, mesh: Mesh) -> str:
     """Why ranks cannot share out a training's layers, as far as a trace tells; empty where they can."""
     need = request.need
     if mesh.strategy == "pipeline":
-        few = need is not None and need.stages.get(mesh.degree) == 0
-        return f"by its trace the model has fewer layers than {mesh.degree} ranks" if few else ""
+        is_too_deep = need is not None and need.stages.get(mesh.degree) == 0
+        return f"by its trace the model has fewer layers than {mesh.degree} ranks" if is_too_deep else ""
     if need is None or need.widths is None or need.split(mesh.degree):
         return ""
     return f"by its trace nothing in the model can be split by {mesh.degree} ranks"
@@ -272,8 +274,8 @@ def why_not_shared_out(version: str) -> str:
 
 def _version(request: Request) -> str:
     """Of PyTorch, as far as the request tells."""
-    seen = request.image.seen if request.image else None
-    return seen.frameworks.get("pytorch", "") if seen else request.application.version
+    image = request.image.seen if request.image else None
+    return image.frameworks.get("pytorch", "") if image else request.application.version
 
 
 def _check_alone(request: Request, layout: ProcessLayout) -> None:
@@ -281,8 +283,8 @@ def _check_alone(request: Request, layout: ProcessLayout) -> None:
     Raises:
         CannotPlan: it would wait for nodes that nobody starts; or end, as Lightning counts the tasks of Slurm.
     """
-    own, said = request.parallelism, request.application.distributed or Distributed()
-    if own is None or request.application.hpc is not None or said.strategy == "none":
+    own, distributed = request.parallelism, request.application.distributed or Distributed()
+    if own is None or request.application.hpc is not None or distributed.strategy == "none":
         return
     starts_more = request.target.scheduler is not Scheduler.SLURM
     _check_said(own.model_copy(update={"processes_per_node": None}) if starts_more else own, layout)
@@ -290,12 +292,12 @@ def _check_alone(request: Request, layout: ProcessLayout) -> None:
 
 def _check_said(own: Parallelism, layout: ProcessLayout) -> None:
     """A library that is told another number in the source would wait for ever, or train alone in each process."""
-    for name, said, asked in (
+    for name, own_number, number in (
         ("nodes", own.nodes, layout.nodes),
         ("processes on a node", own.processes_per_node, layout.processes_per_node),
     ):
-        if said not in (None, -1, asked):
-            message = f"{own.name} at {own.place} sets its {name} to {said}, and the job has {asked}"
+        if own_number not in (None, -1, number):
+            message = f"{own.name} at {own.place} sets its {name} to {own_number}, and the job has {number}"
             raise CannotPlan(
                 "resources", message, "leave the number out there, so that it takes the job's; or ask for as many"
             )

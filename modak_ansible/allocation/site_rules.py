@@ -22,13 +22,13 @@ _OPERATORS = {
 }  # fmt: skip
 
 
-class Outcome(NamedTuple):
+class RuleOutcome(NamedTuple):
     rule: Rule
     applies: bool
     reason: str
 
 
-class Facts(NamedTuple):
+class RequestFacts(NamedTuple):
     """What rules may ask about a job."""
 
     framework: str
@@ -42,7 +42,7 @@ class Facts(NamedTuple):
     mpi: bool
 
 
-def facts_of(request: Request) -> Facts:
+def facts_of(request: Request) -> RequestFacts:
     """What a request says of the things that rules may ask about."""
     application, resources, target = request.application, request.resources, request.target
     hpc = application.hpc
@@ -51,12 +51,12 @@ def facts_of(request: Request) -> Facts:
     else:
         kinds = ("python",) if application.script else ()
         kinds += ("ai_training",) if application.framework else ()
-    found = target.partition(resources.partition)
-    return Facts(
+    partition = target.partition(resources.partition)
+    return RequestFacts(
         framework=application.framework,
         app_type=kinds,
         scheduler=target.scheduler.value,
-        partition=found.name if found else resources.partition or target.site.partition or "",
+        partition=partition.name if partition else resources.partition or target.site.partition or "",
         accelerator=(target.accelerator.vendor or "unknown") if resources.accelerators else "none",
         nodes=resources.nodes,
         processes=resources.nodes * resources.processes_per_node,
@@ -65,7 +65,7 @@ def facts_of(request: Request) -> Facts:
     )
 
 
-def outcomes_of(request: Request) -> tuple[Outcome, ...]:
+def outcomes_of(request: Request) -> tuple[RuleOutcome, ...]:
     """Every rule of the target's site, in its order, with what becomes of it."""
     facts = facts_of(request)
     return tuple(_outcome(rule, facts) for rule in request.target.site.rules)
@@ -92,8 +92,8 @@ def enforced(request: Request) -> Request:
     effects = effects_of(request)
     site = request.target.site
     changed = {
-        "modules": _together(site.modules, effects.modules),
-        "binds": _together(site.binds, effects.binds),
+        "modules": _union(site.modules, effects.modules),
+        "binds": _union(site.binds, effects.binds),
         "launcher": effects.launcher or site.launcher,
         "account": effects.account or site.account,
     }
@@ -102,10 +102,10 @@ def enforced(request: Request) -> Request:
 
 def _with_partition(request: Request) -> Request:
     """The default partition comes first: other rules may ask where the job runs."""
-    chosen = [outcome for outcome in outcomes_of(request) if outcome.applies and outcome.rule.then.partition]
-    if not chosen or request.resources.partition:
+    outcomes = [outcome for outcome in outcomes_of(request) if outcome.applies and outcome.rule.then.partition]
+    if not outcomes or request.resources.partition:
         return request
-    partition = _joined([each.rule for each in chosen]).partition
+    partition = _joined([outcome.rule for outcome in outcomes]).partition
     return _with_site(request, {"partition": partition})
 
 
@@ -114,23 +114,23 @@ def _with_site(request: Request, changed: Mapping[str, object]) -> Request:
     return request.model_copy(update={"target": request.target.model_copy(update={"site": site})})
 
 
-def _outcome(rule: Rule, facts: Facts) -> Outcome:
+def _outcome(rule: Rule, facts: RequestFacts) -> RuleOutcome:
     reasons: list[str] = []
     for holds, reason in _checked(rule.when, facts):
         if not holds:
-            return Outcome(rule, applies=False, reason=reason)
+            return RuleOutcome(rule, applies=False, reason=reason)
         reasons.append(reason)
-    return Outcome(rule, applies=True, reason=", ".join(reasons) or "it is for every job")
+    return RuleOutcome(rule, applies=True, reason=", ".join(reasons) or "it is for every job")
 
 
-def _checked(when: Conditions, facts: Facts) -> Iterator[tuple[bool, str]]:
+def _checked(when: Conditions, facts: RequestFacts) -> Iterator[tuple[bool, str]]:
     """Each condition that is stated: whether it holds, and the fact in words."""
     for name in ("framework", "scheduler", "partition", "accelerator"):
-        wanted, there = getattr(when, name), getattr(facts, name)
-        if wanted:
+        allowed, fact = getattr(when, name), getattr(facts, name)
+        if allowed:
             # a job may run in any of the partitions that it is sent to
-            holds = not set(wanted).isdisjoint(destinations(there) if name == "partition" else (there,))
-            yield holds, f"{name} is {there or 'none'}" + ("" if holds else f", not {_or(wanted)}")
+            holds = not set(allowed).isdisjoint(destinations(fact) if name == "partition" else (fact,))
+            yield holds, f"{name} is {fact or 'none'}" + ("" if holds else f", not {_or(allowed)}")
     if when.app_type:
         holds = not set(when.app_type).isdisjoint(facts.app_type)
         kind = " and ".join(facts.app_type) or "none"
@@ -144,9 +144,9 @@ def _checked(when: Conditions, facts: Facts) -> Iterator[tuple[bool, str]]:
         ("container", "runs in a container", "runs in no container"),
         ("mpi", "uses MPI", "uses no MPI"),
     ):
-        asked, is_so = getattr(when, name), getattr(facts, name)
-        if asked is not None:
-            yield asked == is_so, f"the job {so if is_so else not_so}"
+        condition, fact = getattr(when, name), getattr(facts, name)
+        if condition is not None:
+            yield condition == fact, f"the job {so if fact else not_so}"
 
 
 def _compares(number: int, comparison: str) -> bool:
@@ -160,9 +160,9 @@ def _or(values: tuple[str, ...]) -> str:
 
 def _joined(rules: list[Rule]) -> Effects:
     return Effects(
-        modules=_together(*(rule.then.modules for rule in rules)),
-        binds=_together(*(rule.then.binds for rule in rules)),
-        container_flags=_together(*(rule.then.container_flags for rule in rules)),
+        modules=_union(*(rule.then.modules for rule in rules)),
+        binds=_union(*(rule.then.binds for rule in rules)),
+        container_flags=_union(*(rule.then.container_flags for rule in rules)),
         environment=_environment(rules),
         pre=tuple(line for rule in rules for line in one_text(rule.then.pre)),
         post=tuple(line for rule in rules for line in one_text(rule.then.post)),
@@ -178,26 +178,26 @@ def one_text(lines: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _only(rules: list[Rule], name: str) -> str | None:
-    stated = {rule.name: getattr(rule.then, name) for rule in rules if getattr(rule.then, name)}
-    if len(set(stated.values())) > 1:
-        said = " and ".join(f"{rule} says {value}" for rule, value in stated.items())
+    values = {rule.name: getattr(rule.then, name) for rule in rules if getattr(rule.then, name)}
+    if len(set(values.values())) > 1:
+        contradiction = " and ".join(f"{rule} says {value}" for rule, value in values.items())
         raise CannotPlan(
-            "host", f"the site's rules contradict each other on the {name}: {said}", "restrict one of them"
+            "host", f"the site's rules contradict each other on the {name}: {contradiction}", "restrict one of them"
         )
-    return next(iter(stated.values()), None)
+    return next(iter(values.values()), None)
 
 
 def _environment(rules: list[Rule]) -> tuple[tuple[str, str], ...]:
-    found: dict[str, tuple[str, str]] = {}
+    variables: dict[str, tuple[str, str]] = {}
     for rule in rules:
         for name, value in rule.then.environment:
-            if name in found and found[name][1] != value:
-                said = f"{found[name][0]} says {found[name][1]} and {rule.name} says {value}"
-                raise CannotPlan("host", f"the site's rules contradict each other on {name}: {said}")
-            found[name] = (rule.name, value)
-    return tuple((name, value) for name, (_, value) in found.items())
+            if name in variables and variables[name][1] != value:
+                contradiction = f"{variables[name][0]} says {variables[name][1]} and {rule.name} says {value}"
+                raise CannotPlan("host", f"the site's rules contradict each other on {name}: {contradiction}")
+            variables[name] = (rule.name, value)
+    return tuple((name, value) for name, (_, value) in variables.items())
 
 
-def _together(*lists: tuple[str, ...]) -> tuple[str, ...]:
+def _union(*lists: tuple[str, ...]) -> tuple[str, ...]:
     """All values in their order, each once."""
-    return tuple(dict.fromkeys(value for each in lists for value in each))
+    return tuple(dict.fromkeys(value for values in lists for value in values))

@@ -10,7 +10,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from modak_ansible.catalogue.entry import Catalogue, Entry, satisfies
-from modak_ansible.catalogue.locking import Wanted, resolved, text_of_lock, versions_of
+from modak_ansible.catalogue.locking import LockRequest, resolved, text_of_lock, versions_of
 from modak_ansible.catalogue.locks import lock_of
 from modak_ansible.catalogue.own import read_entry
 from modak_ansible.errors import UsageError, nearest
@@ -43,9 +43,11 @@ def asked_for(text: str, catalogue: Catalogue) -> tuple[str, str]:
     packages = {_package_of(entry): entry.framework for entry in catalogue.entries if entry.requirements}
     framework = name if name in frameworks else packages.get(name, "")
     if framework not in frameworks:
-        known = nearest(name, frameworks)
-        more = "list a package that is not a framework in requirements_txt"
-        raise UsageError(f"the catalogue has no framework {name}", hint=f"{known}; {more}" if known else more)
+        suggestion = nearest(name, frameworks)
+        advice = "list a package that is not a framework in requirements_txt"
+        raise UsageError(
+            f"the catalogue has no framework {name}", hint=f"{suggestion}; {advice}" if suggestion else advice
+        )
     return framework, specifiers[0].version if specifiers else ""
 
 
@@ -61,13 +63,13 @@ def pattern_for(framework: str, like: str, version: str, catalogue: Catalogue) -
         if entry.framework != framework:
             raise UsageError(f"{like} is a build of {entry.framework}, not of {framework}")
         return entry
-    of_pip = [each for each in catalogue.of_framework(framework) if each.origin == "pip" and not each.accelerator]
+    of_pip = [entry for entry in catalogue.of_framework(framework) if entry.origin == "pip" and not entry.accelerator]
     # nothing else goes into what Python 2.7 was made for
-    plain = [each for each in of_pip if not catalogue.bases[each.base].python.startswith("2.")] or of_pip
-    if not plain:
+    builds = [entry for entry in of_pip if not catalogue.bases[entry.base].python.startswith("2.")] or of_pip
+    if not builds:
         raise UsageError(f"the catalogue has no build of {framework} that another one could be modelled on")
-    earlier = [each for each in plain if version and Version(each.version) <= Version(version)]
-    return (earlier or (plain[-1:] if version else plain))[0]
+    earlier = [entry for entry in builds if version and Version(entry.version) <= Version(version)]
+    return (earlier or (builds[-1:] if version else builds))[0]
 
 
 def named_like(pattern: Entry, framework: str, version: str) -> str:
@@ -93,20 +95,20 @@ def from_index(
         ModakError: uv is not here.
     """
     package, python = _package_of(pattern), catalogue.bases[base].python
-    first, *others = map(Requirement, pattern.requirements)
-    asked = (f"{_with_extras(first)}=={release}", *map(_with_extras, others))
-    wanted = Wanted(name, asked, python, pattern.index)
+    first, *companions = map(Requirement, pattern.requirements)
+    requirements = (f"{_with_extras(first)}=={release}", *map(_with_extras, companions))
+    request = LockRequest(name, requirements, python, pattern.index)
     preferred = [line.partition(" --hash=")[0] for line in lock_of(pattern.name).lines]
     say(f"looking for packages that fit {package} {release}")
-    found = resolved(wanted, (), say, preferred)
-    versions = {file.name: file.version for file in found[python]}
-    pinned = [f"{_with_extras(other)}=={versions[canonicalize_name(other.name)]}" for other in others]
+    files = resolved(request, (), say, preferred)
+    versions = {file.name: file.version for file in files[python]}
+    pinned = [f"{_with_extras(companion)}=={versions[canonicalize_name(companion.name)]}" for companion in companions]
     update = {
-        "name": wanted.name, "version": release.partition("+")[0], "base": base, "refusals": {}, "untried": "",
-        "requirements": (asked[0], *pinned),
+        "name": request.name, "version": release.partition("+")[0], "base": base, "refusals": {}, "untried": "",
+        "requirements": (requirements[0], *pinned),
         "provenance": f"{package} {release} of the package index, modelled on {pattern.name}.",
     }  # fmt: skip
-    return pattern.model_copy(update=update), text_of_lock(found, _WRITER)
+    return pattern.model_copy(update=update), text_of_lock(files, _WRITER)
 
 
 def released(version: str, pattern: Entry, catalogue: Catalogue, say: Callable[[str], None]) -> tuple[str, str]:
@@ -126,27 +128,29 @@ def released(version: str, pattern: Entry, catalogue: Catalogue, say: Callable[[
     package = _package_of(pattern)
     label = Version(next(iter(Requirement(pattern.requirements[0]).specifier)).version).local
     plain = [base.name for base in catalogue.bases.values() if not base.mpi and not base.python.startswith("2.")]
-    there: dict[str, list[str]] = {}
+    pythons: dict[str, list[str]] = {}
     for base in dict.fromkeys((pattern.base, *sorted(plain, reverse=True))):
         python = catalogue.bases[base].python
         say(f"asking for {package} for Python {python}")
         index = pattern.index
-        there[python] = versions_of(package, python, index)
-        fitting = [
-            each
-            for each in there[python]
-            if Version(each).local == label and satisfies(each, version.partition("+")[0])
+        pythons[python] = versions_of(package, python, index)
+        matches = [
+            candidate
+            for candidate in pythons[python]
+            if Version(candidate).local == label and satisfies(candidate, version.partition("+")[0])
         ]
-        if fitting:
-            return base, max(fitting, key=Version)
-    known = sorted({each for found in there.values() for each in found}, key=Version, reverse=True)
-    labelled = [each for each in known if Version(each).local == label]
-    what = f"{package} {version}".rstrip() + (f" as +{label}" if label else "")
-    message = f"the package index has no {what} for Python {' or '.join(there)}"
-    if not known:
-        raise UsageError(f"the package index has no {package} for Python {' or '.join(there)}")
-    hint = f"it has {', '.join((labelled or known)[:_SHOWN])}"
-    if not labelled or (version and any(satisfies(each, version) for each in known)):
+        if matches:
+            return base, max(matches, key=Version)
+    known_versions = sorted(
+        {candidate for versions in pythons.values() for candidate in versions}, key=Version, reverse=True
+    )
+    labelled = [candidate for candidate in known_versions if Version(candidate).local == label]
+    release = f"{package} {version}".rstrip() + (f" as +{label}" if label else "")
+    message = f"the package index has no {release} for Python {' or '.join(pythons)}"
+    if not known_versions:
+        raise UsageError(f"the package index has no {package} for Python {' or '.join(pythons)}")
+    hint = f"it has {', '.join((labelled or known_versions)[:_SHOWN])}"
+    if not labelled or (version and any(satisfies(candidate, version) for candidate in known_versions)):
         hint += f"; --like ENTRY, one without +{label}, takes another kind of wheel" if label else ""
     raise UsageError(message, hint=hint)
 
@@ -162,48 +166,50 @@ def _with_extras(requirement: Requirement) -> str:
 # --- from an image
 
 
-def framework_in(seen: SeenImage, wanted: str) -> str:
+def framework_in(image: SeenImage, framework: str) -> str:
     """The framework that an image is an entry for: the one that is asked for, or the only one that it has.
 
     Raises:
         UsageError: it has none of it, or several.
     """
-    there = {name: version for name, version in seen.frameworks.items() if name != _PYTHON}
-    words = ", ".join(f"{name} {version}" for name, version in seen.frameworks.items())
-    if wanted:
-        if wanted not in seen.frameworks:
-            raise UsageError(f"{seen.source} has no {wanted}: it has {words}")
-        return wanted
-    if "tensorflow" in there:  # whose own Keras it is
-        there.pop("keras", None)
-    if len(there) > 1:
-        raise UsageError(f"{seen.source} has {words}", hint=f"--framework {next(iter(there))}, or another of them")
-    return next(iter(there), _PYTHON)
+    frameworks = {name: version for name, version in image.frameworks.items() if name != _PYTHON}
+    words = ", ".join(f"{name} {version}" for name, version in image.frameworks.items())
+    if framework:
+        if framework not in image.frameworks:
+            raise UsageError(f"{image.source} has no {framework}: it has {words}")
+        return framework
+    if "tensorflow" in frameworks:  # whose own Keras it is
+        frameworks.pop("keras", None)
+    if len(frameworks) > 1:
+        raise UsageError(
+            f"{image.source} has {words}", hint=f"--framework {next(iter(frameworks))}, or another of them"
+        )
+    return next(iter(frameworks), _PYTHON)
 
 
-def from_image(seen: SeenImage, framework: str, pattern: Entry, name: str) -> Entry:
+def from_image(image: SeenImage, framework: str, pattern: Entry, name: str) -> Entry:
     """An entry of what was found in an image."""
-    is_pulled = "://" in seen.source
+    is_pulled = "://" in image.source
     return Entry(
         name=name,
         framework=framework,
-        version=seen.frameworks[framework],
+        version=image.frameworks[framework],
         origin="hub" if is_pulled else "given",
-        compilers=seen.compilers if framework != _PYTHON else (),
+        compilers=image.compilers if framework != _PYTHON else (),
         architectures=pattern.architectures,
         accelerator=pattern.accelerator,
-        source=seen.source,
-        python=seen.python,
-        allocators=tuple(seen.preloads),
-        preloads=seen.preloads,
+        source=image.source,
+        python=image.python,
+        allocators=tuple(image.preloads),
+        preloads=image.preloads,
         thread_variables=pattern.thread_variables,
         probe=pattern.probe,
-        python_version=seen.version,
-        glibc=seen.glibc,
-        provenance=f"{seen.source}, as inspected on {seen.address or 'this machine'} ({seen.sha256[:12]}).",
+        python_version=image.version,
+        glibc=image.glibc,
+        provenance=f"{image.source}, as inspected on {image.address or 'this machine'} ({image.sha256[:12]}).",
         licence="whatever the image says",
-        address="" if is_pulled else seen.address,
-        checksum="" if is_pulled else seen.sha256,
+        address="" if is_pulled else image.address,
+        checksum="" if is_pulled else image.sha256,
     )
 
 
@@ -222,5 +228,5 @@ def from_file(path: Path, catalogue: Catalogue, say: Callable[[str], None]) -> t
         return entry, ""
     python = catalogue.bases[entry.base].python
     say(f"resolving the packages of {entry.name}")
-    found = resolved(Wanted(entry.name, entry.requirements, python, entry.index), (), say)
-    return entry, text_of_lock(found, _WRITER)
+    files = resolved(LockRequest(entry.name, entry.requirements, python, entry.index), (), say)
+    return entry, text_of_lock(files, _WRITER)

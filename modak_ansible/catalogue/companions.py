@@ -43,11 +43,11 @@ class Collision:
 def constraints_of(entry: Entry) -> tuple[str, ...]:
     """What pip has to keep to besides the versions that are installed: companions in their release, and none of what
     would take the framework's place."""
-    found: list[str] = []
+    constraints: list[str] = []
     for family in _families(entry):
-        found += [f"{name}=={release}" if release else f"{name}<0" for name, release in family.companions.items()]
-        found += [f"{name}<0" for name in family.rivals if name not in family.companions]
-    return tuple(found)
+        constraints += [f"{name}=={release}" if release else f"{name}<0" for name, release in family.companions.items()]
+        constraints += [f"{name}<0" for name in family.rivals if name not in family.companions]
+    return tuple(constraints)
 
 
 def aliases_of(entry: Entry) -> dict[str, str]:
@@ -79,16 +79,16 @@ def collision(entry: Entry, line: str, python: str) -> Collision | None:
         message = f"{requirement} is asked for, and {entry.name} has {name} {versions[name]}"
         return Collision(message, f"leave {name} out, or take another build: modak catalogue lists them")
     for family in families:
-        there = f"{family.package} {family.version}"
+        present = f"{family.package} {family.version}"
         if name in family.rivals:
-            message = f"{name} would replace {there}, which {entry.name} has"
+            message = f"{name} would replace {present}, which {entry.name} has"
             return Collision(message, "leave it out")
         release = family.companions.get(name)
         if release == "":
-            message = f"{name} has no release for {there}, which {entry.name} has"
+            message = f"{name} has no release for {present}, which {entry.name} has"
             return Collision(message, "leave it out, or ask for another version of the framework")
         if release and not requirement.specifier.contains(Version(release), prereleases=True):
-            message = f"{requirement} is asked for, and {there} of {entry.name} needs {name} {release}"
+            message = f"{requirement} is asked for, and {present} of {entry.name} needs {name} {release}"
             return Collision(message, f"write {name} alone, or ask for another version of the framework")
     return None
 
@@ -103,24 +103,24 @@ def _environment(python: str) -> dict[str, str]:
 
 @cache
 def _data() -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
-    return found
+    families: dict[str, dict[str, Any]] = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
+    return families
 
 
 def _versions(entry: Entry) -> dict[str, str]:
     if entry.source:
         return {PACKAGES.get(entry.framework, entry.framework): entry.version}
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for line in lock_of(entry.name).lines if entry.requirements else ():
         requirement = Requirement(line.partition(" --hash=")[0])
-        found[canonicalize_name(requirement.name)] = next(iter(requirement.specifier)).version
-    return found
+        versions[canonicalize_name(requirement.name)] = next(iter(requirement.specifier)).version
+    return versions
 
 
 def _families(entry: Entry) -> list[_Family]:
-    versions, found = _versions(entry), []
-    for first, known in _data().items():
-        names = [first, *known.get("also", ())]
+    versions, families = _versions(entry), []
+    for first, description in _data().items():
+        names = [first, *description.get("also", ())]
         package = next((name for name in names if name in versions), "")
         if not package:
             continue
@@ -128,12 +128,12 @@ def _families(entry: Entry) -> list[_Family]:
         label = f"+{local}" if (local := Version(version).local) else ""
         made_for = {
             name: next((companion for parts, companion in releases.items() if satisfies(version, parts)), None)
-            for name, releases in known.get("companions", {}).items()
+            for name, releases in description.get("companions", {}).items()
         }
         is_known = any(companion is not None for companion in made_for.values())
         companions = {
             name: f"{companion}{label}" if companion else "" for name, companion in made_for.items() if is_known
         }
         rivals = tuple(name for name in names if name not in (package, first))
-        found.append(_Family(first, package, version, rivals, companions, known.get("tries", {})))
-    return found
+        families.append(_Family(first, package, version, rivals, companions, description.get("tries", {})))
+    return families

@@ -145,18 +145,20 @@ class Catalogue(Model):
         """Why there is no entry of a name, and a hint."""
         if name in self.broken:
             return f"the entry {name} has mistakes", self.broken[name]
-        known = [entry.name for entry in self.entries]
-        return f"the catalogue has no entry {name}", nearest(name, known) or "modak catalogue lists its entries"
+        names = [entry.name for entry in self.entries]
+        return f"the catalogue has no entry {name}", nearest(name, names) or "modak catalogue lists its entries"
 
     def of_framework(self, framework: str) -> list[Entry]:
         """The builds of a framework, newest first."""
-        found = [entry for entry in self.entries if entry.framework == framework]
-        return sorted(found, key=lambda entry: (version_from(entry.version), entry.name), reverse=True)
+        entries = [entry for entry in self.entries if entry.framework == framework]
+        return sorted(entries, key=lambda entry: (version_from(entry.version), entry.name), reverse=True)
 
     def accelerated(self, framework: str, version: str = "", vendor: str | None = None) -> list[Entry]:
         """Those for accelerators, of one maker or of any."""
-        found = [each for each in self.of_framework(framework) if each.accelerator and satisfies(each.version, version)]
-        return [each for each in found if vendor in (None, each.accelerator)]
+        entries = [
+            entry for entry in self.of_framework(framework) if entry.accelerator and satisfies(entry.version, version)
+        ]
+        return [entry for entry in entries if vendor in (None, entry.accelerator)]
 
 
 @cache
@@ -169,22 +171,22 @@ def version_from(text: str) -> Version:
     return Version(text)
 
 
-def satisfies(version: str, wanted: str) -> bool:
+def satisfies(version: str, constraint: str) -> bool:
     """Whether a version is the wanted one, lies in the wanted range, or begins with the wanted parts.
 
     ``2`` takes 2.13.0 and ``2.1`` does not; an empty preference takes any.
     """
-    if not wanted:
+    if not constraint:
         return True
-    if wanted[0].isdigit():
-        parts = wanted.split(".")
+    if constraint[0].isdigit():
+        parts = constraint.split(".")
         return version.split("+", maxsplit=1)[0].split(".")[: len(parts)] == parts
-    bounds = [_BOUND.fullmatch(each.strip()) for each in wanted.split(",")]
+    bounds = [_BOUND.fullmatch(bound.strip()) for bound in constraint.split(",")]
     if all(bounds) and _RELEASE.fullmatch(version):
         return all(_COMPARE[bound[1]](version_from(version), version_from(bound[2])) for bound in bounds if bound)
     from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - slow to import, and plain bounds need none of it
 
-    return Version(version) in SpecifierSet(wanted)
+    return Version(version) in SpecifierSet(constraint)
 
 
 def is_version(text: str) -> bool:

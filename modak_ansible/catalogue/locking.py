@@ -25,7 +25,7 @@ PLATFORMS += [f"manylinux{name}_x86_64" for name in ("2014", "2010", "1")]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class LockRequest:
     """What is to be locked; ``python`` is the version that it must be locked for."""
 
     name: str
@@ -53,19 +53,22 @@ def versions_of(package: str, python: str, index: str = "") -> list[str]:
         NotFound: no index answers.
     """
     command = [sys.executable, "-m", "pip", "index", "versions", package, *_for_target(python, index)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    found = re.search(r"^Available versions: (.*)$", done.stdout, re.MULTILINE)
-    if found:
-        return [part.strip() for part in found[1].split(",")]
-    if "No matching distribution" in done.stderr:
+    process = subprocess.run(command, check=False, capture_output=True, text=True)
+    match = re.search(r"^Available versions: (.*)$", process.stdout, re.MULTILINE)
+    if match:
+        return [part.strip() for part in match[1].split(",")]
+    if "No matching distribution" in process.stderr:
         return []
     raise NotFound(
-        f"pip cannot ask for {package}: {_end_of(done.stderr)}", hint="try it: pip index versions " + package
+        f"pip cannot ask for {package}: {_end_of(process.stderr)}", hint="try it: pip index versions " + package
     )
 
 
 def resolved(
-    wanted: Wanted, known: Sequence[str] = (), say: Callable[[str], None] = print, preferred: Sequence[str] = ()
+    request: LockRequest,
+    constraints: Sequence[str] = (),
+    say: Callable[[str], None] = print,
+    preferred: Sequence[str] = (),
 ) -> dict[str, list[File]]:
     """What is to be installed, by the versions of Python for which there are wheels of the same releases.
 
@@ -73,50 +76,50 @@ def resolved(
     which files. The indexes are those that both are configured for, and behind them the framework's own.
 
     Args:
-        wanted: its own version of Python is asked for first.
+        request: its own version of Python is asked for first.
         preferred: releases that are taken where they go with the rest.
 
     Raises:
         NotFound: not even for its own Python.
         ModakError: uv is not here.
     """
-    found: dict[str, list[File]] = {}
-    name, python = wanted.name, wanted.python
-    for each in (python, *(other for other in PYTHONS if other != python)):
+    files_by_python: dict[str, list[File]] = {}
+    name, python = request.name, request.python
+    for version in (python, *(candidate for candidate in PYTHONS if candidate != python)):
         try:
-            files = _found(wanted.requirements, each, known, wanted.index, preferred)
+            files = _found(request.requirements, version, constraints, request.index, preferred)
         except NotFound:
-            if each == python:
+            if version == python:
                 raise
             files = []
-        releases = dict(file[:2] for file in found.get(python, []))
+        releases = dict(file[:2] for file in files_by_python.get(python, []))
         if not files or any(releases.get(file.name, file.version) != file.version for file in files):
-            say(f"{name}: not for Python {each}")
+            say(f"{name}: not for Python {version}")
             continue
-        found[each] = files
-        known = known or [f"{file.name}=={file.version}" for file in files]
-    return found
+        files_by_python[version] = files
+        constraints = constraints or [f"{file.name}=={file.version}" for file in files]
+    return files_by_python
 
 
 def _found(
-    requirements: Iterable[str], python: str, known: Iterable[str], index: str, preferred: Iterable[str]
+    requirements: Iterable[str], python: str, constraints: Iterable[str], index: str, preferred: Iterable[str]
 ) -> list[File]:
     try:
-        return _resolved(requirements, python, known, "", preferred)
+        return _resolved(requirements, python, constraints, "", preferred)
     except NotFound:
         if not index:
             raise
-        return _resolved(requirements, python, known, index, preferred)
+        return _resolved(requirements, python, constraints, index, preferred)
 
 
 def _resolved(
-    requirements: Iterable[str], python: str, known: Iterable[str], index: str, preferred: Iterable[str]
+    requirements: Iterable[str], python: str, constraints: Iterable[str], index: str, preferred: Iterable[str]
 ) -> list[File]:
-    more = ["--extra-index-url", index] if index else []
+    index_options = ["--extra-index-url", index] if index else []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         # uv keeps to what is in the file that it writes where it can
-        for file, words in (("asked.in", requirements), ("known.txt", known), ("pins.txt", preferred)):
+        for file, words in (("asked.in", requirements), ("known.txt", constraints), ("pins.txt", preferred)):
             (folder / file).write_text("".join(f"{word}\n" for word in words))
         compiling: list[str | Path] = [
             _uv(),
@@ -126,16 +129,23 @@ def _resolved(
             "--constraint",
             folder / "known.txt",
         ]
-        compiling += [*more, "--quiet", "--python-version", python, "--python-platform", "x86_64-manylinux_2_36"]
+        compiling += [
+            *index_options,
+            "--quiet",
+            "--python-version",
+            python,
+            "--python-platform",
+            "x86_64-manylinux_2_36",
+        ]
         compiling += ["--only-binary", ":all:", "--output-file", folder / "pins.txt"]
         installing: list[str | Path] = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--no-deps"]
         installing += ["--ignore-installed", "--ignore-requires-python", "--target", folder]
         installing += [*_for_target(python, index), "--retries", "0"]
         installing += ["--report", folder / "report.json", "-r", folder / "pins.txt"]
         for command in (compiling, installing):
-            done = subprocess.run(command, check=False, capture_output=True, text=True)
-            if done.returncode != 0:
-                raise NotFound(_end_of(done.stderr))
+            process = subprocess.run(command, check=False, capture_output=True, text=True)
+            if process.returncode != 0:
+                raise NotFound(_end_of(process.stderr))
         return list(files_of(json.loads((folder / "report.json").read_text())))
 
 
@@ -151,39 +161,41 @@ def _uv() -> str:
     Raises:
         ModakError: it is not here.
     """
-    ours = [Path(sys.executable).parent, Path(__file__).resolve().parents[2] / ".venv-tools" / "bin"]
-    found = shutil.which("uv", path=os.pathsep.join([*map(str, ours), os.environ.get("PATH", "")]))
-    if found is None:
+    own_folders = [Path(sys.executable).parent, Path(__file__).resolve().parents[2] / ".venv-tools" / "bin"]
+    program = shutil.which("uv", path=os.pathsep.join([*map(str, own_folders), os.environ.get("PATH", "")]))
+    if program is None:
         raise ModakError("uv, which finds versions that fit together, is not installed", hint="pip install uv")
-    return found
+    return program
 
 
-def _end_of(said: str) -> str:
+def _end_of(output: str) -> str:
     """What uv or pip say in the end, in one line."""
-    lines = [re.sub(r"^[^\w<>='\"./]+", "", line).strip() for line in said.splitlines()]
-    kept = [line for line in lines if line and not line.startswith("WARNING")]
-    return " ".join(kept)[-600:] or "it ended without a word"
+    lines = [re.sub(r"^[^\w<>='\"./]+", "", line).strip() for line in output.splitlines()]
+    messages = [line for line in lines if line and not line.startswith("WARNING")]
+    return " ".join(messages)[-600:] or "it ended without a word"
 
 
 def files_of(report: Mapping[str, Any]) -> Iterator[File]:
     """The files in a report of pip's, see https://pip.pypa.io/en/stable/reference/installation-report/."""
-    for each in report["install"]:
-        digest = each["download_info"]["archive_info"]["hashes"]["sha256"]
-        yield File(canonicalize_name(each["metadata"]["name"]), each["metadata"]["version"], digest)
+    for item in report["install"]:
+        digest = item["download_info"]["archive_info"]["hashes"]["sha256"]
+        yield File(canonicalize_name(item["metadata"]["name"]), item["metadata"]["version"], digest)
 
 
-def text_of_lock(found: Mapping[str, Sequence[File]], writer: str) -> str:
+def text_of_lock(files_by_python: Mapping[str, Sequence[File]], writer: str) -> str:
     """A lock, by the versions of Python: what is the same for several Pythons stands there once."""
-    pythons = " ".join(sorted(found, key=_order))
-    return "".join(f"{line}\n" for line in (f"# written by {writer} for Python {pythons}", *_lines(found)))
+    pythons = " ".join(sorted(files_by_python, key=_order))
+    return "".join(f"{line}\n" for line in (f"# written by {writer} for Python {pythons}", *_lines(files_by_python)))
 
 
-def _lines(found: Mapping[str, Sequence[File]]) -> Iterator[str]:
-    releases = sorted({(file.name, file.version) for files in found.values() for file in files})
+def _lines(files_by_python: Mapping[str, Sequence[File]]) -> Iterator[str]:
+    releases = sorted({(file.name, file.version) for files in files_by_python.values() for file in files})
     for name, version in releases:
-        having = {python: file for python, files in found.items() for file in files if file[:2] == (name, version)}
+        having = {
+            python: file for python, files in files_by_python.items() for file in files if file[:2] == (name, version)
+        }
         markers = (f'python_version == "{python}"' for python in sorted(having, key=_order))
-        marker = "" if len(having) == len(found) else " ; " + " or ".join(markers)
+        marker = "" if len(having) == len(files_by_python) else " ; " + " or ".join(markers)
         hashes = sorted({file.sha256 for file in having.values()})
         yield f"{name}=={version}{marker}" + "".join(f" --hash=sha256:{digest}" for digest in hashes)
 

@@ -24,14 +24,14 @@ TUNER_REQUIREMENTS = ("optuna==5.0.0",)
 _MAINTAINED = ("3.10", "3.11", "3.12", "3.13", "3.14")
 
 
-class Lock(NamedTuple):
+class PackageLock(NamedTuple):
     """What is known of the packages of an entry."""
 
     pythons: tuple[str, ...]  # the versions of Python for whose wheels the hashes are known, as major.minor
     lines: tuple[str, ...]  # in the form of pip's requirements files, one for each package
 
 
-def lock_of(name: str) -> Lock:
+def lock_of(name: str) -> PackageLock:
     """The lock of an entry, by its name: beside the file of one that does not ship.
 
     Raises:
@@ -47,9 +47,9 @@ def lock_of(name: str) -> Lock:
 
 
 @cache
-def _read(path: Path, _changed: int) -> Lock:
+def _read(path: Path, _changed: int) -> PackageLock:
     first, *lines = path.read_text(encoding="utf-8").splitlines()
-    return Lock(tuple(first.partition("Python ")[2].split()), tuple(lines))
+    return PackageLock(tuple(first.partition("Python ")[2].split()), tuple(lines))
 
 
 def pythons_of(entry: Entry) -> tuple[str, ...]:
@@ -78,8 +78,8 @@ def without(name: str, packages: Iterable[str]) -> tuple[str, ...]:
     """
     from packaging.utils import canonicalize_name  # noqa: PLC0415 - packaging is slow to import, and few ask for packages
 
-    there = set(map(canonicalize_name, packages))
-    return tuple(line for line in lock_of(name).lines if package_of(line) not in there)
+    names = set(map(canonicalize_name, packages))
+    return tuple(line for line in lock_of(name).lines if package_of(line) not in names)
 
 
 def package_of(line: str) -> str:
@@ -91,8 +91,8 @@ def package_of(line: str) -> str:
 
 def pin_of(line: str) -> str:
     """A line of requirements.txt as a constraint, which has neither hashes nor extras."""
-    found = _requirement(line)
-    return f"{found.name}{found.specifier}" + (f" ; {found.marker}" if found.marker else "")
+    requirement = _requirement(line)
+    return f"{requirement.name}{requirement.specifier}" + (f" ; {requirement.marker}" if requirement.marker else "")
 
 
 def _requirement(line: str) -> Requirement:

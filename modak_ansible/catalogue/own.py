@@ -39,8 +39,8 @@ def read_entry(path: Path, catalogue: Catalogue) -> Entry:
         place = Location(str(path), mark.line + 1, mark.column + 1) if mark else Location(str(path))
         raise InvalidBlueprint([Mistake(place, RULE, f"not YAML: {error.problem}")]) from error
     except (OSError, ValueError, LookupError, RecursionError, yaml.YAMLError) as error:  # lookups: of !!bool maybe
-        said = getattr(error, "strerror", None) or " ".join(str(error).split())
-        raise InvalidBlueprint([Mistake(Location(str(path)), RULE, f"it cannot be read: {said}")]) from error
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+        raise InvalidBlueprint([Mistake(Location(str(path)), RULE, f"it cannot be read: {reason}")]) from error
     if not isinstance(data, dict):
         hint = "modak catalogue show ENTRY --json shows a valid one"
         raise InvalidBlueprint([Mistake(Location(str(path)), RULE, "it is not a mapping of an entry's fields", hint)])
@@ -50,17 +50,19 @@ def read_entry(path: Path, catalogue: Catalogue) -> Entry:
     try:
         entry = Entry(**{str(key): value for key, value in data.items()})
     except ValidationError as error:
-        for each in error.errors():
-            field = str(each["loc"][0])
-            hint = nearest(field, Entry.model_fields) if each["type"] == "extra_forbidden" else ""
-            where = ".".join(map(str, each["loc"]))
+        for detail in error.errors():
+            field = str(detail["loc"][0])
+            hint = nearest(field, Entry.model_fields) if detail["type"] == "extra_forbidden" else ""
+            where = ".".join(map(str, detail["loc"]))
             mistakes.append(
-                Mistake(places.get(field, Location(str(path))), RULE, f"{where}: {each['msg'].lower()}", hint)
+                Mistake(places.get(field, Location(str(path))), RULE, f"{where}: {detail['msg'].lower()}", hint)
             )
     else:
-        said = [*problems_of(entry, catalogue)]
-        said += [("name", f"{entry.name} is not the file's, {path.stem}")] if entry.name != path.stem else []
-        mistakes += [Mistake(places.get(field, Location(str(path))), RULE, f"{field}: {why}") for field, why in said]
+        problems = [*problems_of(entry, catalogue)]
+        problems += [("name", f"{entry.name} is not the file's, {path.stem}")] if entry.name != path.stem else []
+        mistakes += [
+            Mistake(places.get(field, Location(str(path))), RULE, f"{field}: {why}") for field, why in problems
+        ]
     if mistakes:
         raise InvalidBlueprint(mistakes)
     return entry
@@ -70,8 +72,8 @@ def problems_of(entry: Entry, catalogue: Catalogue) -> Iterator[tuple[str, str]]
     """What is wrong with an entry that has all its fields: the field, and why."""
     if not _NAME.fullmatch(entry.name):
         yield "name", f"{entry.name!r} is not a name of small letters, digits and . _ + -"
-    if entry.framework not in (known := sorted({entry.framework for entry in catalogue.entries})):
-        yield "framework", f"{entry.framework} is not one of the frameworks that run scripts: {', '.join(known)}"
+    if entry.framework not in (frameworks := sorted({entry.framework for entry in catalogue.entries})):
+        yield "framework", f"{entry.framework} is not one of the frameworks that run scripts: {', '.join(frameworks)}"
     if not is_version(entry.version):
         yield "version", f"{entry.version} is not a version in the form of Python's packages"
     for name in (*entry.architectures, *entry.refusals):
@@ -140,7 +142,7 @@ def remove_entry(name: str) -> Path:
     """
     path = own_entries().get(name)
     if path is None or path.parent != own_catalogue():
-        own = [each for each, file in own_entries().items() if file.parent == own_catalogue()]
+        own = [entry_name for entry_name, file in own_entries().items() if file.parent == own_catalogue()]
         raise UsageError(f"there is no entry {name} of yours", hint=nearest(name, own))
     path.unlink()
     path.with_suffix(SUFFIX).unlink(missing_ok=True)

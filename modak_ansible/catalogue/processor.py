@@ -49,14 +49,18 @@ def architecture_of(machine: str, cpuinfo: Mapping[str, str]) -> str:
 
 def is_family(architecture: str) -> bool:
     """Whether an archspec name says the family only, which leaves the processor open."""
-    known = archspec.cpu.TARGETS.get(architecture)
-    return known is not None and known.family.name == architecture
+    microarchitecture = archspec.cpu.TARGETS.get(architecture)
+    return microarchitecture is not None and microarchitecture.family.name == architecture
 
 
 def family_of(architecture: str) -> set[str]:
     """A microarchitecture and those that it descends from."""
-    known = archspec.cpu.TARGETS.get(architecture)
-    return {architecture, *(ancestor.name for ancestor in known.ancestors)} if known else {architecture}
+    microarchitecture = archspec.cpu.TARGETS.get(architecture)
+    return (
+        {architecture, *(ancestor.name for ancestor in microarchitecture.ancestors)}
+        if microarchitecture
+        else {architecture}
+    )
 
 
 def why_refused(entry: Entry, target: Target, refusals: Iterable[Refusal], requirements: Sequence[str] = ()) -> str:
@@ -91,8 +95,8 @@ def _information(machine: str, cpuinfo: Mapping[str, str]) -> Any:
         features = set(cpuinfo.get("Features", "").split())
         return partial_uarch(vendor=vendor, features=features, cpu_part=cpuinfo.get("CPU part", ""))
     if machine.startswith("ppc64"):
-        found = re.search(r"POWER(\d{1,3})", cpuinfo.get("cpu", ""), re.ASCII)
-        return partial_uarch(generation=int(found.group(1)) if found else 0)
+        generation = re.search(r"POWER(\d{1,3})", cpuinfo.get("cpu", ""), re.ASCII)
+        return partial_uarch(generation=int(generation.group(1)) if generation else 0)
     return partial_uarch(vendor=cpuinfo.get("vendor_id", "generic"), features=set(cpuinfo.get("flags", "").split()))
 
 

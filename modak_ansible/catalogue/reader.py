@@ -66,10 +66,10 @@ def _shipped() -> list[list[dict[str, Any]]]:
     texts = [[path.read_text(encoding="utf-8") for path in paths] for paths in folders]
 
     def parsed() -> str:
-        return json.dumps([[from_yaml(text) for text in each] for each in texts])
+        return json.dumps([[from_yaml(text) for text in folder] for folder in texts])
 
-    found: list[list[dict[str, Any]]] = json.loads(kept_text("catalogue", json.dumps(texts), parsed) or "[]")
-    return found
+    data: list[list[dict[str, Any]]] = json.loads(kept_text("catalogue", json.dumps(texts), parsed) or "[]")
+    return data
 
 
 def from_yaml(text: str) -> Any:

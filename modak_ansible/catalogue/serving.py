@@ -18,11 +18,11 @@ def accelerated(framework: str, version: str, target: Target, entry: str = "") -
     """
     catalogue = load_catalogue()
     return [
-        each
-        for each in catalogue.accelerated(framework, version, target.accelerator.vendor)
-        if entry in ("", each.name)
-        and not why_not_on_processor(each, target.processor)
-        and not why_not_made(each, target, catalogue, version)
+        build
+        for build in catalogue.accelerated(framework, version, target.accelerator.vendor)
+        if entry in ("", build.name)
+        and not why_not_on_processor(build, target.processor)
+        and not why_not_made(build, target, catalogue, version)
     ]
 
 
@@ -30,9 +30,13 @@ def why_not_on_processor(entry: Entry, processor: Processor) -> str:
     architecture = processor.architecture
     if family_of(architecture).isdisjoint(entry.architectures):
         return f"it needs {' or '.join(entry.architectures)}, and the processor is {architecture}"
-    known, has = archspec.cpu.TARGETS.get(architecture), processor.features
-    missing = [feature for feature in entry.features if (known is None or feature not in known) and feature not in has]
-    return f"it needs {', '.join(missing)}, which {architecture} lacks" if missing else ""
+    microarchitecture, has = archspec.cpu.TARGETS.get(architecture), processor.features
+    missing_features = [
+        feature
+        for feature in entry.features
+        if (microarchitecture is None or feature not in microarchitecture) and feature not in has
+    ]
+    return f"it needs {', '.join(missing_features)}, which {architecture} lacks" if missing_features else ""
 
 
 def why_not_made(entry: Entry, target: Target, catalogue: Catalogue, version: str) -> str:

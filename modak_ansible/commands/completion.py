@@ -22,8 +22,8 @@ def deployments(incomplete: str) -> list[str]:
     from modak_ansible.store.deployment import FOLDER
 
     folder = state_folder(Path.cwd()) / FOLDER
-    known = [path.name for path in folder.glob("*/")] if folder.is_dir() else []
-    return sorted({*(name for name in known if name.startswith(incomplete)), *blueprints(incomplete)})
+    names = [path.name for path in folder.glob("*/")] if folder.is_dir() else []
+    return sorted({*(name for name in names if name.startswith(incomplete)), *blueprints(incomplete)})
 
 
 def entries(incomplete: str) -> list[str]:
@@ -58,14 +58,14 @@ def _paths(incomplete: str) -> Iterator[str]:
     head, _, begin = incomplete.rpartition("/")
     prefix = f"{head}/" if "/" in incomplete else ""
     try:
-        found = list(expanded(prefix or ".").iterdir())
+        paths = list(expanded(prefix or ".").iterdir())
     except OSError:
         return
-    for each in found:
-        if not each.name.startswith(begin) or (each.name.startswith(".") and not begin.startswith(".")):
+    for path in paths:
+        if not path.name.startswith(begin) or (path.name.startswith(".") and not begin.startswith(".")):
             continue
-        if os.path.isdir(each):  # noqa: PTH112 - pathlib's raises where a folder may not be entered
-            is_blueprint = os.path.isfile(each / "service.yaml")  # noqa: PTH113
-            yield f"{prefix}{each.name}" if is_blueprint else f"{prefix}{each.name}/"
-        elif each.suffix in SERVICE_FILES:
-            yield f"{prefix}{each.name}"
+        if os.path.isdir(path):  # noqa: PTH112 - pathlib's raises where a folder may not be entered
+            is_blueprint = os.path.isfile(path / "service.yaml")  # noqa: PTH113
+            yield f"{prefix}{path.name}" if is_blueprint else f"{prefix}{path.name}/"
+        elif path.suffix in SERVICE_FILES:
+            yield f"{prefix}{path.name}"

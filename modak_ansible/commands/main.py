@@ -99,8 +99,8 @@ def _run() -> int:
             error.show()
             return USAGE
         command = error.ctx.command_path if error.ctx else "modak"
-        said = error.format_message().replace("Value error, ", "")  # which pydantic puts before
-        return _failed(f"{said}\n  see {command} --help", USAGE)
+        message = error.format_message().replace("Value error, ", "")  # which pydantic puts before
+        return _failed(f"{message}\n  see {command} --help", USAGE)
     except _ClickError as error:
         return _failed(error.format_message(), FAILED)
     except (KeyboardInterrupt, typer.Abort):
@@ -116,8 +116,8 @@ def _run() -> int:
         hint = f"\n  {mend_of(error)}" if error.errno in NO_ROOM else ""
         return _failed(f"{error.filename or 'the current folder or the output'}: {error.strerror}{hint}", FAILED)
     except Exception as error:  # noqa: BLE001 - a user never sees a traceback, and never loses it either
-        said = f"modak itself failed: {type(error).__name__}: {error}"
-        return _failed(f"{said}\n  please report it with {_keep_traceback()}", FAILED)
+        message = f"modak itself failed: {type(error).__name__}: {error}"
+        return _failed(f"{message}\n  please report it with {_keep_traceback()}", FAILED)
     if code == INTERRUPTED:  # of which typer makes this code, without a word
         print("interrupted", file=sys.stderr)  # noqa: T201
     return code if isinstance(code, int) else 0
@@ -140,8 +140,8 @@ def _failed(message: str, code: int) -> int:
 
     message = as_given(message)
     print(f"error: {harmless(message)}", file=sys.stderr)  # noqa: T201
-    ours = sys.argv[: sys.argv.index("--")] if "--" in sys.argv else sys.argv  # what is behind it is a script's
-    if "--json" in ours:
+    own_words = sys.argv[: sys.argv.index("--")] if "--" in sys.argv else sys.argv  # what is behind it is a script's
+    if "--json" in own_words:
         with suppress(OSError):  # there may be no room for it, of which this tells
             print(json.dumps({"error": message, "exit_code": code}), flush=True)  # noqa: T201
     return code

@@ -142,7 +142,7 @@ def check_text(words: list[str] | None) -> None:
             of letters; or it is UTF-8, and the locale has another encoding, in which it would be another text.
     """
     encoding = sys.getfilesystemencoding()
-    for word in filter(lambda each: not each.isascii(), words or ()):
+    for word in filter(lambda text: not text.isascii(), words or ()):
         if any("\ud800" <= letter <= "\udfff" for letter in word):
             raise UsageError(f"{word!r} is not in {encoding.upper()}", hint=_TO_UTF8)
         if encoding != "utf-8" and _is_utf8(word.encode(encoding, "replace")):
@@ -161,16 +161,16 @@ def _is_utf8(text: bytes) -> bool:
 def _names_of(parameter: Parameter) -> set[object]:
     """How a command's option is written; typer takes the first name for a default until it makes the command."""
     about = getattr(parameter.annotation, "__metadata__", ())
-    names = {name for each in about for name in (each.default, *(each.param_decls or ()))}
+    names = {name for option in about for name in (option.default, *(option.param_decls or ()))}
     return {f"--{parameter.name.replace('_', '-')}", *names}
 
 
 def _warn_of_own(asked: PlanOptions, parameters: Iterable[Parameter]) -> None:
     """Says which options behind ``--`` look like the command's own, and are not named in the script."""
-    given = dict.fromkeys(each.partition("=")[0] for each in asked.words or ())
-    own = given.keys() & {name for each in parameters for name in _names_of(each)}
+    arguments = dict.fromkeys(argument.partition("=")[0] for argument in asked.words or ())
+    own = arguments.keys() & {name for parameter in parameters for name in _names_of(parameter)}
     script = read_text(expanded(asked.blueprint)) if own else ""
-    for word in given if script else ():
+    for word in arguments if script else ():
         if word in own and word not in script:
             message = f"warning: {word} after -- is passed to {asked.blueprint}; modak's own options go before --"
             typer.echo(message, err=True)
@@ -198,7 +198,7 @@ class PlanOptions(NamedTuple):
     strict: Strict = False
 
     @property
-    def given(self) -> Inputs:
+    def all_inputs(self) -> Inputs:
         """The inputs.
 
         Raises:
@@ -249,7 +249,7 @@ def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     hints = get_type_hints(PlanOptions, include_extras=True)
     # a blueprint that a command takes has to be given
     defaults = {name: PlanOptions._field_defaults[name] for name in names if name != "blueprint"}
-    taken = [
+    shared_parameters = [
         Parameter(name, _KIND, default=defaults.get(name, Parameter.empty), annotation=hints[name]) for name in names
     ]
 
@@ -257,17 +257,17 @@ def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
         own = get_type_hints(command, include_extras=True)
         parameters: list[Parameter] = []
         for name, parameter in inspect.signature(command).parameters.items():
-            parameters += taken if name == "asked" else [parameter.replace(annotation=own[name])]
+            parameters += shared_parameters if name == "asked" else [parameter.replace(annotation=own[name])]
         signature = inspect.Signature(parameters)
 
         @wraps(command)
         def called(*words: Any, **options: Any) -> None:
             bound = signature.bind(*words, **options)
             bound.apply_defaults()
-            given = bound.arguments
-            asked = PlanOptions(**{name: given.pop(name) for name in names})
+            arguments = bound.arguments
+            asked = PlanOptions(**{name: arguments.pop(name) for name in names})
             _warn_of_own(asked, parameters)
-            command(asked=asked, **given)
+            command(asked=asked, **arguments)
 
         vars(called)["__signature__"] = signature
         return called

@@ -26,7 +26,7 @@ _NO_HISTORY = "point"  # the axis of a number that was written once
 
 
 @dataclass(frozen=True)
-class Run:
+class ComparedRun:
     deployment: str
     training: str
     state: str
@@ -38,10 +38,10 @@ class Run:
 
     def curve(self, name: str) -> Curve | None:
         """One of its numbers; of one of which there is no history a curve of one point."""
-        found = self.curves.by_name.get(name)
-        if found is None and name in self.numbers:
+        curve = self.curves.by_name.get(name)
+        if curve is None and name in self.numbers:
             return Curve(_NO_HISTORY, {1.0: self.numbers[name]})
-        return found
+        return curve
 
     def best(self, name: str, *, rising: bool) -> tuple[float, float] | None:
         """Place and value of its best; None where it has no finite one."""
@@ -57,22 +57,22 @@ class Comparison:
     rising: bool  # whether more of it is better
     names: tuple[str, ...]  # of all numbers, those that most have first
     differs: tuple[str, ...]  # names of what they were given that is not the same for all
-    runs: tuple[Run, ...]
+    runs: tuple[ComparedRun, ...]
     remarks: tuple[str, ...]  # what is wrong with their numbers, in words
     axis: str  # what the places of most curves are, such as epoch: only these are drawn beside each other
 
-    def label(self, run: Run) -> str:
+    def label(self, run: ComparedRun) -> str:
         """What tells a training from the others: ``lr=0.1, batch-size=64``."""
-        told = ", ".join(f"{name}={run.given[name]}" for name in self.differs if name in run.given)
-        return told or run.training
+        settings = ", ".join(f"{name}={run.given[name]}" for name in self.differs if name in run.given)
+        return settings or run.training
 
-    def best(self, run: Run) -> tuple[float, float] | None:
+    def best(self, run: ComparedRun) -> tuple[float, float] | None:
         return run.best(self.by, rising=self.rising)
 
-    def drawn(self) -> list[tuple[int, Run, Curve]]:
+    def drawn(self) -> list[tuple[int, ComparedRun, Curve]]:
         """The curves that share the axis, with the places of their trainings, from 0."""
-        found = ((place, run, run.curve(self.by)) for place, run in enumerate(self.runs))
-        return [(place, run, curve) for place, run, curve in found if curve and curve.by == self.axis]
+        curves = ((place, run, run.curve(self.by)) for place, run in enumerate(self.runs))
+        return [(place, run, curve) for place, run, curve in curves if curve and curve.by == self.axis]
 
 
 def compare(
@@ -105,8 +105,8 @@ def compare(
             "a script gives them to modak_runtime.log, or writes metrics.json, metrics.jsonl, metrics.csv or "
             "TensorBoard's event files"
         )
-        told = some_of([store.name for store in stores], 3)
-        raise UsageError(f"no numbers are known for {told}", hint=hint)
+        trainings = some_of([store.name for store in stores], 3)
+        raise UsageError(f"no numbers are known for {trainings}", hint=hint)
     if by is not None and by not in counted:
         hint = nearest(by, names) or f"there are {', '.join(names[:12])}, and {len(names) - 12} more"
         raise UsageError(f"none of these trainings has a number {by}", hint=hint)
@@ -114,13 +114,13 @@ def compare(
     is_better_above = is_rising(by) if rising is None else rising
     remarks += [f"{run.training}: {line}" for run in runs for line in [*run.curves.lost, *run.curves.remarks]]
 
-    def place(run: Run) -> tuple[bool, float]:
+    def place(run: ComparedRun) -> tuple[bool, float]:
         best = run.best(by, rising=is_better_above)
         return best is None, (-best[1] if is_better_above else best[1]) if best else 0.0
 
     ordered = tuple(sorted(runs, key=place))
     axes = Counter(curve.by for run in ordered if (curve := run.curve(by)))
-    axis = max(axes, key=lambda each: (each != _NO_HISTORY, axes[each]))
+    axis = max(axes, key=lambda candidate: (candidate != _NO_HISTORY, axes[candidate]))
     for other in set(axes) - {axis, _NO_HISTORY}:
         remarks.append(f"{by} by {axis} is drawn, and the curves of {axes[other]} that have it by {other} are not")
     return Comparison(by, is_better_above, tuple(names), _differing(runs), ordered, tuple(remarks), axis)
@@ -128,12 +128,12 @@ def compare(
 
 def fetched(stores: Sequence[DeploymentStore], fetch: Callable[..., object] | None) -> list[str]:
     """Brings what is not here; what stands in the way is a remark, for what is here can be compared."""
-    there = [store for store in stores if not store.record_now().get("undeployed") and store.job.get("job_id")]
-    wanted = [store for store in there if not store.is_brought]
-    if not wanted or fetch is None:
+    on_target = [store for store in stores if not store.record_now().get("undeployed") and store.job.get("job_id")]
+    unfetched = [store for store in on_target if not store.is_brought]
+    if not unfetched or fetch is None:
         return []
     try:
-        fetch(*wanted)
+        fetch(*unfetched)
     except ModakError as error:
         return [f"what is on the target could not be fetched: {error.message}"]
     return []
@@ -144,19 +144,19 @@ def curves_of(store: DeploymentStore) -> Curves:
     return read_curves(store.results, [file.path for file in store.files if (store.results / file.path).is_file()])
 
 
-def run_of(store: DeploymentStore) -> Run:
+def run_of(store: DeploymentStore) -> ComparedRun:
     record, plan = store.record_now(), store.plan
     job, curves = record.get("job") or {}, curves_of(store)
     metrics: dict[str, Any] = dict(record.get("metrics") or {})
-    told = {name: metrics[name] for name in ("accuracy", "loss") if metrics.get(name) is not None}
-    numbers = {**told, **(metrics.get("numbers") or {}), **curves.last}
+    measured = {name: metrics[name] for name in ("accuracy", "loss") if metrics.get(name) is not None}
+    numbers = {**measured, **(metrics.get("numbers") or {}), **curves.last}
     curves.remarks += store.damage
-    left = record.get("left")
-    for name in filter(kind_of, left["names"] if left else ()):  # too large to be brought unasked
+    left_files = record.get("left")
+    for name in filter(kind_of, left_files["names"] if left_files else ()):  # too large to be brought unasked
         if not (store.results / CODE / name).exists():
             curves.remarks.append(f"{name} stays on the target: modak results {store.name} --also {name} fetches it")
     started, ended = job.get("started"), job.get("ended")
-    return Run(
+    return ComparedRun(
         deployment=store.name,
         training=str(plan.get("training", store.name)),
         state=_state(record, str(job.get("state", "NONE"))),
@@ -176,19 +176,19 @@ def _state(record: RecordData, state: str) -> str:
 
 def _given(plan: Plan) -> dict[str, str]:
     """What a training was given: its arguments, where it ran, and what its plan chose."""
-    found: dict[str, str] = {}
+    arguments: dict[str, str] = {}
     for name, value in plan.get("application", {}).get("arguments", []):
         text = str(value).lower() if isinstance(value, bool) else str(value)
-        found[name] = f"{found[name]} {text}" if name in found else text
+        arguments[name] = f"{arguments[name]} {text}" if name in arguments else text
     beside = {
         "target": plan.get("target", {}).get("name", ""),
         **{choice.get("name", ""): str(choice.get("value", "")) for choice in plan.get("choices", [])},
     }
-    return {**beside, **found}
+    return {**beside, **arguments}
 
 
-def _differing(runs: Iterable[Run]) -> tuple[str, ...]:
+def _differing(runs: Iterable[ComparedRun]) -> tuple[str, ...]:
     """Names of what is not the same for all; arguments first, as the first training has them."""
-    found = list(runs)
-    names = list(dict.fromkeys(name for run in found for name in reversed(run.given)))
-    return tuple(name for name in reversed(names) if len({run.given.get(name) for run in found}) > 1)
+    run_list = list(runs)
+    names = list(dict.fromkeys(name for run in run_list for name in reversed(run.given)))
+    return tuple(name for name in reversed(names) if len({run.given.get(name) for run in run_list}) > 1)

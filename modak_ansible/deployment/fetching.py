@@ -9,13 +9,13 @@ from contextlib import suppress
 
 from modak_ansible.deployment.playbook import Listener
 from modak_ansible.errors import JobFailed, ModakError, TargetUnreachable, TimeIsOver
-from modak_ansible.stages.base import Answer, noted, stages_of
+from modak_ansible.stages.base import Answer, stages_of, timed_stage
 from modak_ansible.stages.jobs.campaign import counts
 from modak_ansible.stages.jobs.results import fetch, look
 from modak_ansible.stages.report import report
 from modak_ansible.stages.results import wanted_files
 from modak_ansible.store.deployment import DeploymentStore
-from modak_ansible.store.record import Record
+from modak_ansible.store.record import DeploymentRecord
 from modak_ansible.target.jobs.situation import Situation
 from modak_ansible.transport.lifeline import signals_as_interrupts
 
@@ -73,7 +73,7 @@ def fetch_if_completed(
         if deadline is not None and any(target.lacks_files for target in targets):
             return None
         for store in stores:
-            Record(store.folder).note_unchanged("dataset", "image", "job")
+            DeploymentRecord(store.folder).note_unchanged("dataset", "image", "job")
         return sum([target.fetch() for target in targets])
 
 
@@ -123,7 +123,7 @@ class _Target:
         outcome = fetch(self._stages)
         self._tell("modak_results", began, msg=outcome.message, changed=outcome.changed)
         if len(self._stages) == 1:
-            with suppress(JobFailed), noted(self._stages[0], "report") as finish:
+            with suppress(JobFailed), timed_stage(self._stages[0], "report") as finish:
                 finish(report(self._stages))
         return outcome.changed
 

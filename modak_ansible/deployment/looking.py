@@ -12,14 +12,14 @@ from modak_ansible.planning.service import Planned
 from modak_ansible.store.deployment import BUILDS, DeploymentStore
 
 
-def unseen(planned: Sequence[Planned]) -> list[Planned]:
+def unseen(plans: Sequence[Planned]) -> list[Planned]:
     """One plan for each image of a user's own that nobody has looked into, on each target."""
-    found = {_key(each.plan): each for each in planned if _is_unseen(each.plan)}
-    return list(found.values())
+    by_image = {_key(planned.plan): planned for planned in plans if _is_unseen(planned.plan)}
+    return list(by_image.values())
 
 
 def look_first(
-    planned: list[Planned],
+    plans: list[Planned],
     plan_again: Callable[[], list[Planned]],
     listener: Listener | None = None,
     *,
@@ -34,11 +34,11 @@ def look_first(
         TimeIsOver: the deadline came first.
         PlaybookError: an image cannot be had, or not be looked into.
     """
-    to_see = unseen(planned)
-    for each in to_see:
-        store = DeploymentStore(each.save(each.state / BUILDS))
+    unseen_plans = unseen(plans)
+    for planned in unseen_plans:
+        store = DeploymentStore(planned.save(planned.state / BUILDS))
         run_playbook("image", {**plans_of([store]), "image_inside": True}, listener, deadline=deadline)
-    return plan_again() if to_see else planned
+    return plan_again() if unseen_plans else plans
 
 
 def with_other_builds(
@@ -59,8 +59,8 @@ def with_other_builds(
     return fresh if _entries(fresh) != _entries(planned) else []
 
 
-def _entries(planned: Sequence[Planned]) -> list[str]:
-    return [each.plan.image.entry for each in planned]
+def _entries(plans: Sequence[Planned]) -> list[str]:
+    return [planned.plan.image.entry for planned in plans]
 
 
 def _is_unseen(plan: Plan) -> bool:

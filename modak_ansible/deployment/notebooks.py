@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from modak_ansible.deployment.status import Entry, may_live
+from modak_ansible.deployment.status import StatusEntry, may_live
 from modak_ansible.deployment.status_query import ask_targets
 from modak_ansible.planning.service import Planned
 from modak_ansible.store.deployment import DeploymentStore
@@ -32,14 +32,14 @@ class Listening(NamedTuple):
     token: str
 
 
-def living(planned: Planned) -> Entry | None:
+def living(planned: Planned) -> StatusEntry | None:
     """The newest notebook of the same training whose job waits or runs, be it of an earlier plan.
 
     A target that does not answer is noted in it.
     """
     plan = planned.plan
     entries = [
-        Entry(store)
+        StatusEntry(store)
         for store in deployments_of(planned.blueprint, aside=True)
         if (store.plan.get("name"), store.plan.get("training")) == (plan.name, plan.training) and may_live(store)
     ]
@@ -66,8 +66,8 @@ def listening(store: DeploymentStore, connection: Connection) -> Listening | Non
         except subprocess.TimeoutExpired:
             return None
     with suppress(ValueError, KeyError, TypeError):
-        found = json.loads(text[max(0, text.rfind("{")) :])
-        return Listening(str(found["address"]), int(found["port"]), str(found["token"]))
+        connection_file = json.loads(text[max(0, text.rfind("{")) :])
+        return Listening(str(connection_file["address"]), int(connection_file["port"]), str(connection_file["token"]))
     return None
 
 

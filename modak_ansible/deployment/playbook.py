@@ -189,9 +189,9 @@ def _inventory(variables: Mapping[str, object]) -> Any:
 def _as_they_are(value: Any) -> Any:
     """Values of which Ansible replaces nothing, not even in a folder whose name looks like one of its templates."""
     if isinstance(value, Mapping):
-        return {name: _as_they_are(each) for name, each in value.items()}
+        return {name: _as_they_are(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [_as_they_are(each) for each in value]
+        return [_as_they_are(item) for item in value]
     return {"__ansible_unsafe": value} if isinstance(value, str) else value
 
 
@@ -205,11 +205,11 @@ def _end_with_the_terminal() -> None:
 def _without_settings_of_others() -> Iterator[None]:
     """Keeps them from ansible-runner, which hands on all that is in the environment."""
     names = [name for name in os.environ if name.startswith(_SETTING) and not _OURS_TOO.fullmatch(name)]
-    others = {name: os.environ.pop(name) for name in names}
+    removed = {name: os.environ.pop(name) for name in names}
     try:
         yield
     finally:
-        os.environ.update(others)
+        os.environ.update(removed)
 
 
 @contextmanager
@@ -259,16 +259,16 @@ class _Watcher:
     def error(self) -> PlaybookError:
         if self._failure:
             return PlaybookError(*self._failure)
-        said = "\n".join(self._unparsed[-5:]) or "ansible-playbook said nothing"
-        return PlaybookError(f"the playbook could not be run:\n{said}", FAILED)
+        output = "\n".join(self._unparsed[-5:]) or "ansible-playbook said nothing"
+        return PlaybookError(f"the playbook could not be run:\n{output}", FAILED)
 
     def _line(self, text: str) -> None:
         for raw in text.splitlines():
             line = harmless(_COLOURS.sub("", raw).rstrip())
-            found = _PROGRESS.fullmatch(line)
-            if found and self._listener:
-                self._listener.progress(found.group(1), found.group(2))
-            elif line and not found:
+            progress = _PROGRESS.fullmatch(line)
+            if progress and self._listener:
+                self._listener.progress(progress.group(1), progress.group(2))
+            elif line and not progress:
                 self._unparsed.append(line)
 
     def _ok(self, data: _EventData) -> None:
@@ -292,9 +292,9 @@ def _environment() -> dict[str, str]:
     """Ansible's settings: the project's own file, and the programs of this Python first."""
     scripts = str(Path(sys.executable).parent)
     # ansible-runner writes all variables down, and only UTF-8
-    known = {name: os.fsencode(value).decode(errors="replace") for name, value in os.environ.items()}
+    variables = {name: os.fsencode(value).decode(errors="replace") for name, value in os.environ.items()}
     return {
-        **{name: text for name, text in known.items() if text != os.environ[name]},
+        **{name: text for name, text in variables.items() if text != os.environ[name]},
         "PATH": os.pathsep.join([scripts, os.environ.get("PATH", os.defpath)]),
         "ANSIBLE_CONFIG": str(shipped("ansible.cfg")),
         "ANSIBLE_NOCOLOR": "1",

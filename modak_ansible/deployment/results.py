@@ -14,9 +14,9 @@ from modak_ansible.reading.blueprint.forms.text_rules import pattern_problem
 from modak_ansible.store.deployment import DeploymentStore, ResultFile
 from modak_ansible.store.forecasts import forecasts_of
 from modak_ansible.store.project import COPIED
-from modak_ansible.store.record import EnergyNote, Record
+from modak_ansible.store.record import DeploymentRecord, EnergyNote
 from modak_ansible.target.core.files import sha256_of
-from modak_ansible.target.jobs.situation import Left
+from modak_ansible.target.jobs.situation import LeftFiles
 
 
 class ResultsWarning(UserWarning):
@@ -48,7 +48,7 @@ class Results:
     files: tuple[ResultFile, ...]
     missing: tuple[str, ...]
     unnamed: tuple[str, ...]
-    left: Left | None
+    left: LeftFiles | None
     energy: EnergyNote | None
     starts: tuple[str, ...]
     is_gone: bool
@@ -68,22 +68,24 @@ def results_of(stores: list[DeploymentStore], to: Path | None = None, also: Sequ
     for pattern in also:
         if problem := pattern_problem(pattern):
             raise UsageError(f"--also: {problem}")
-    there = [store for store in stores if not store.record.get("undeployed")]
-    for store in there if also else ():
+    deployed = [store for store in stores if not store.record.get("undeployed")]
+    for store in deployed if also else ():
         before = store.record_now().get("more_outputs") or []
-        Record(store.folder).update(more_outputs=list(dict.fromkeys([*before, *also])))
+        DeploymentRecord(store.folder).update(more_outputs=list(dict.fromkeys([*before, *also])))
     try:
-        if there:
-            fetch_results(*there)
+        if deployed:
+            fetch_results(*deployed)
     except TargetUnreachable as error:
-        if also or not all(store.is_brought for store in there):
+        if also or not all(store.is_brought for store in deployed):
             raise
         warnings.warn(f"{error.message}; what it had left so far is here", ResultsWarning, stacklevel=2)
-    found = [_results(store, to / store.name if to and len(stores) > 1 else to) for store in stores]
-    for store, results in zip(stores, found, strict=True):
-        if more := store.record_now().get("more_outputs"):  # what fitted nothing of all there is, is not told again
-            Record(store.folder).update(more_outputs=[each for each in more if each not in results.missing])
-    return found
+    all_results = [_results(store, to / store.name if to and len(stores) > 1 else to) for store in stores]
+    for store, results in zip(stores, all_results, strict=True):
+        if patterns := store.record_now().get("more_outputs"):  # what fitted nothing of all there is, is not told again
+            DeploymentRecord(store.folder).update(
+                more_outputs=[pattern for pattern in patterns if pattern not in results.missing]
+            )
+    return all_results
 
 
 def _results(store: DeploymentStore, to: Path | None) -> Results:
@@ -100,7 +102,7 @@ def _results(store: DeploymentStore, to: Path | None) -> Results:
         unnamed=tuple(record.get("unnamed_outputs") or ()),
         left=left if (left := record.get("left")) and left["count"] else None,
         energy=record.get("energy"),
-        starts=tuple(each.words for each in forecasts_of(record) if each.was_wrong),
+        starts=tuple(forecast.words for forecast in forecasts_of(record) if forecast.was_wrong),
         is_gone=is_gone,
     )
 

@@ -27,32 +27,32 @@ def plans_of(stores: Sequence[DeploymentStore]) -> dict[str, object]:
     return {"modak_plans": files} if len(files) > 1 else {"modak_plan": files[0]}
 
 
-def check_that_all_run(planned: Sequence[Planned], *, wait: bool) -> None:
+def check_that_all_run(plans: Sequence[Planned], *, wait: bool) -> None:
     """
     Args:
-        planned: what is to be carried out.
+        plans: what is to be carried out.
         wait: whether somebody stays until all have ended.
 
     Raises:
         UsageError: a request is for the choice of an image alone, or nobody would start one training after another.
     """
-    for plan in [each.plan for each in planned if runs_nothing(each.plan.application)]:
+    for plan in [planned.plan for planned in plans if runs_nothing(planned.plan.application)]:
         hint = f"modak catalogue build {plan.image.entry} makes its image; job.application says what runs"
         raise UsageError(f"{plan.name} asks for an image, but for nothing to run in it", hint=hint)
-    if len(planned) > 1 and not wait and not all(each.plan.target.scheduler.keeps_order for each in planned):
+    if len(plans) > 1 and not wait and not all(planned.plan.target.scheduler.keeps_order for planned in plans):
         hint = "leave --detach out, or deploy them one by one with --training"
         raise UsageError("with --detach, nothing would start one training after another", hint=hint)
 
 
 def deploy(
-    planned: Sequence[Planned], *, wait: bool = True, deadline: float | None = None, listener: Listener | None = None
+    plans: Sequence[Planned], *, wait: bool = True, deadline: float | None = None, listener: Listener | None = None
 ) -> Deployed:
     """Carries plans out: builds images, stages data, submits each job once, and fetches the results.
 
     Run again, it continues where it was, and changes nothing if everything is done.
 
     Args:
-        planned: each behind those that it comes after.
+        plans: each behind those that it comes after.
         deadline: when it is to end, by time.monotonic(); None for when all have ended.
 
     Raises:
@@ -60,8 +60,8 @@ def deploy(
         TimeIsOver: the deadline came first; what runs on the target goes on.
         PlaybookError: a stage failed, or a training did not complete.
     """
-    check_that_all_run(planned, wait=wait)
-    stores = tuple(DeploymentStore(each.save()) for each in planned)
+    check_that_all_run(plans, wait=wait)
+    stores = tuple(DeploymentStore(planned.save()) for planned in plans)
     if (changed := fetch_if_completed(stores, listener, deadline)) is not None:
         return Deployed(changed, stores)
     outcome = run_playbook("deploy", {**plans_of(stores), "job_wait": wait}, listener, deadline=deadline)

@@ -32,22 +32,22 @@ _OVER = ("UNDEPLOYED",)
 
 
 @dataclass
-class Entry:
+class StatusEntry:
     """A deployment, and what is known of it now."""
 
-    known: DeploymentStore
+    store: DeploymentStore
     answer: QueriedJob | None = None  # what its target says; None before it was asked
     asked: float = field(default_factory=time.monotonic)  # when that was, by the monotonic clock
     problem: str = ""  # why its target does not answer; empty where it does
 
     @property
     def name(self) -> str:
-        return self.known.folder.name
+        return self.store.folder.name
 
     @property
     def job(self) -> JobNote:
         """What its target says of the job, or what is known of it here; empty where none was submitted."""
-        return self.answer["situation"] if self.answer else self.known.job
+        return self.answer["situation"] if self.answer else self.store.job
 
     @property
     def state(self) -> str:
@@ -55,12 +55,12 @@ class Entry:
         return str(self.job.get("state", "NONE"))
 
 
-def may_live(known: DeploymentStore) -> bool:
+def may_live(store: DeploymentStore) -> bool:
     """Whether only the target knows how a deployment is: its job is not known to have ended, and may have begun."""
-    record = known.record
+    record = store.record
     if record.get("undeployed"):
         return False
-    if is_damaged(known):
+    if is_damaged(store):
         return True
     state = (record.get("job") or {}).get("state", "NONE")
     stages = record.get("stages", {}).values()
@@ -69,19 +69,19 @@ def may_live(known: DeploymentStore) -> bool:
     return state in LIVING or (state == "NONE" and has_begun)
 
 
-def may_tell(known: DeploymentStore) -> bool:
+def may_tell(store: DeploymentStore) -> bool:
     """Whether its target has news of a deployment: of its job, or how far one that has ended had come."""
-    if may_live(known):
+    if may_live(store):
         return True
-    record = known.record
+    record = store.record
     job = record.get("job") or {}
     is_known = run_of(job) in (record.get("brought"), record.get("seen"))
     return bool(job.get("started")) and not is_known and not record.get("undeployed")
 
 
-def is_damaged(known: DeploymentStore) -> bool:
+def is_damaged(store: DeploymentStore) -> bool:
     """Whether there is a record, and it cannot be read."""
-    return not known.record and known.has_record
+    return not store.record and store.has_record
 
 
 class ToldStart(TypedDict):
@@ -129,26 +129,28 @@ class StatusRow(TypedDict, total=False):
     digest: str
 
 
-def row_of(entry: Entry) -> StatusRow:
+def row_of(entry: StatusEntry) -> StatusRow:
     """One line of the answer.
 
     Raises:
         KeyError, TypeError: the plan lacks what every plan has.
     """
-    plan, record, answer = entry.known.plan, entry.known.record, entry.answer
+    plan, record, answer = entry.store.plan, entry.store.record, entry.answer
     job = _job(entry)
     is_noted = job.get("job_id") == (record.get("job") or {}).get("job_id")
-    said = answer["progress"] if answer else None
-    progress: Progress = said or (record.get("progress") if is_noted else None) or {}
+    answered = answer["progress"] if answer else None
+    progress: Progress = answered or (record.get("progress") if is_noted else None) or {}
     metrics: dict[str, Any] = dict(record.get("metrics") or {})
     reasons = (entry.problem, _explanation(entry, job))
     # the last look may have been before the end, of which all was brought; or what was brought before the last look
     is_brought = job.get("state") not in LIVING and record.get("brought", run_of(job)) == run_of(job)
-    told = (metrics, progress) if is_brought else (progress, metrics)
-    numbers = told[0].get("numbers") or told[1].get("numbers") or {}
+    sources = (metrics, progress) if is_brought else (progress, metrics)
+    numbers = sources[0].get("numbers") or sources[1].get("numbers") or {}
 
     def latest(name: str) -> Any:
-        return next((found for each in (told[0], numbers, told[1]) if (found := each.get(name)) is not None), None)
+        return next(
+            (value for source in (sources[0], numbers, sources[1]) if (value := source.get(name)) is not None), None
+        )
 
     return {
         "deployment": entry.name,
@@ -158,7 +160,7 @@ def row_of(entry: Entry) -> StatusRow:
         "job_id": job.get("job_id", ""),
         "state": _state(entry, job),
         "reason": "" if record.get("undeployed") else job.get("reason", ""),
-        "explanation": next(filter(None, reasons if may_live(entry.known) else reversed(reasons)), "")
+        "explanation": next(filter(None, reasons if may_live(entry.store) else reversed(reasons)), "")
         or progress.get("slow")
         or progress.get("crowded", ""),
         "position": answer["position"] if answer else None,
@@ -173,7 +175,7 @@ def row_of(entry: Entry) -> StatusRow:
         "loss": latest("loss"),
         "accuracy": latest("accuracy"),
         "numbers": numbers,
-        "remarks": [*(progress.get("remarks") or ()), *entry.known.unread],
+        "remarks": [*(progress.get("remarks") or ()), *entry.store.unread],
         "epochs": metrics.get("epochs"),
         "results": record.get("results", ""),
         "forecasts": [
@@ -186,40 +188,40 @@ def row_of(entry: Entry) -> StatusRow:
     }
 
 
-def _machine(entry: Entry) -> str:
+def _machine(entry: StatusEntry) -> str:
     """The machines made for it, since when, and what they have cost; empty elsewhere, and once they are gone."""
-    known = entry.known
-    target = known.plan["target"]
-    if not target.get("cloud") or known.record.get("undeployed"):
+    store = entry.store
+    target = store.plan["target"]
+    if not target.get("cloud") or store.record.get("undeployed"):
         return ""
-    notes = [store.note for store in hosts_of(known.folder.parent.parent, target["address"], Way.of(target).machines)]
-    there = [note for note in notes if note is not None]
-    if not there:
+    notes = [store.note for store in hosts_of(store.folder.parent.parent, target["address"], Way.of(target).machines)]
+    machines = [note for note in notes if note is not None]
+    if not machines:
         return ""
-    predicted, more = (known.plan.get("cost") or {}).get("predicted"), ""
+    predicted, predicted_words = (store.plan.get("cost") or {}).get("predicted"), ""
     if predicted:
         low, high = (three_digits(predicted[end]) for end in ("low", "high"))
-        more = f", {low} to {high} predicted for the training"
-    names, since = ", ".join(note["id"] for note in there), [note["since"] for note in there]
-    cost = cost_so_far(since, there[0]["price_per_hour"], there[0]["currency"])
-    return f"{names} {cost}{more}{costs_until(there[0]['provider'])}"
+        predicted_words = f", {low} to {high} predicted for the training"
+    names, started_times = ", ".join(note["id"] for note in machines), [note["since"] for note in machines]
+    cost = cost_so_far(started_times, machines[0]["price_per_hour"], machines[0]["currency"])
+    return f"{names} {cost}{predicted_words}{costs_until(machines[0]['provider'])}"
 
 
-def starts_of(entry: Entry) -> list[RunForecast]:
+def starts_of(entry: StatusEntry) -> list[RunForecast]:
     """When the job was expected to begin, and when it did."""
-    record, job = entry.known.record, _job(entry)
+    record, job = entry.store.record, _job(entry)
     forecast = entry.answer["forecast"] if entry.answer else None
-    forecasts = noted(record, job, WAITING, forecast, entry.known.plan) if forecast else None
+    forecasts = noted(record, job, WAITING, forecast, entry.store.plan) if forecast else None
     return forecasts_of({**record, "job": job, "forecasts": forecasts or record.get("forecasts") or []})
 
 
-def _job(entry: Entry) -> JobNote:
+def _job(entry: StatusEntry) -> JobNote:
     """What its target says of the job, or what was known last."""
-    known: JobNote = entry.known.record.get("job") or {}
-    if entry.answer is None or (not entry.answer["there"] and not may_live(entry.known)):  # its folder was cleared
-        return known
+    noted_job: JobNote = entry.store.record.get("job") or {}
+    if entry.answer is None or (not entry.answer["there"] and not may_live(entry.store)):  # its folder was cleared
+        return noted_job
     job = entry.answer["situation"]
-    return latest(known, job) if job.get("state") == UNKNOWN else job
+    return latest(noted_job, job) if job.get("state") == UNKNOWN else job
 
 
 def damaged_row(folder: Path, why: str) -> StatusRow:
@@ -227,24 +229,24 @@ def damaged_row(folder: Path, why: str) -> StatusRow:
     return {"deployment": folder.name, "state": "DAMAGED", "explanation": why}
 
 
-def rows_of(entries: list[Entry]) -> list[StatusRow]:
+def rows_of(entries: list[StatusEntry]) -> list[StatusRow]:
     """All lines, in the order in which they are shown; a damaged deployment hides no other."""
     rows = []
     searches: dict[str, SearchState | None] = {}
-    for entry in sorted(entries, key=lambda entry: -entry.known.updated):
-        if not entry.known.plan.get("digest"):
-            rows.append(damaged_row(entry.known.folder, "plan.json cannot be read; deploy its blueprint again"))
+    for entry in sorted(entries, key=lambda entry: -entry.store.updated):
+        if not entry.store.plan.get("digest"):
+            rows.append(damaged_row(entry.store.folder, "plan.json cannot be read; deploy its blueprint again"))
             continue
         try:
             rows.append(row_of(entry))
-            if trial := entry.known.record.get("trial"):
+            if trial := entry.store.record.get("trial"):
                 name = trial["search"]
                 if name not in searches:
-                    searches[name] = search_of(entry.known)
+                    searches[name] = search_of(entry.store)
                 if state := searches[name]:
                     rows[-1]["search"] = state
         except (KeyError, TypeError) as error:
-            rows.append(damaged_row(entry.known.folder, f"plan.json is damaged ({error}); deploy its blueprint again"))
+            rows.append(damaged_row(entry.store.folder, f"plan.json is damaged ({error}); deploy its blueprint again"))
     return sorted(rows, key=_place)
 
 
@@ -272,29 +274,29 @@ def _place(row: StatusRow) -> tuple[int, float]:
     return _ORDER.index(state) if state in _ORDER else over, row.get("position") or float("inf")
 
 
-def _state(entry: Entry, job: JobNote) -> str:
-    if entry.known.record.get("undeployed"):
+def _state(entry: StatusEntry, job: JobNote) -> str:
+    if entry.store.record.get("undeployed"):
         return "UNDEPLOYED"
-    if entry.answer is None and is_damaged(entry.known):
+    if entry.answer is None and is_damaged(entry.store):
         return "DAMAGED"
     return "PRUNED" if _pruned(entry, job) else str(job.get("state", "NONE"))
 
 
-def _pruned(entry: Entry, job: JobNote) -> str:
+def _pruned(entry: StatusEntry, job: JobNote) -> str:
     """Why a trial of a search was cancelled; empty where it was not."""
-    trial = entry.known.record.get("trial")
+    trial = entry.store.record.get("trial")
     return trial["pruned"] if trial and job.get("state") == "CANCELLED" else ""
 
 
-def _explanation(entry: Entry, job: JobNote) -> str:
+def _explanation(entry: StatusEntry, job: JobNote) -> str:
     if pruned := _pruned(entry, job):
         return pruned
-    if entry.answer is None and is_damaged(entry.known):
+    if entry.answer is None and is_damaged(entry.store):
         return "its record here cannot be read; the target was not asked"
-    if entry.answer and not entry.answer["there"] and (entry.known.record.get("job") or {}).get("job_id"):
+    if entry.answer and not entry.answer["there"] and (entry.store.record.get("job") or {}).get("job_id"):
         return "its folder on the target is gone"
-    stages = entry.known.record.get("stages", {}).values()
-    if entry.known.record.get("undeployed") and (not job.get("job_id") or job.get("state") in LIVING):
+    stages = entry.store.record.get("stages", {}).values()
+    if entry.store.record.get("undeployed") and (not job.get("job_id") or job.get("state") in LIVING):
         return ""
     if not job.get("job_id") and job.get("state") != "DAMAGED":
         messages = [str(stage.get("message", "")) for stage in stages if stage.get("state") == "failed"]
@@ -312,13 +314,13 @@ def _stage(record: RecordData, job: JobNote) -> str:
     return "results" if stage == "report" else stage
 
 
-def _elapsed(entry: Entry, job: JobNote) -> float | None:
+def _elapsed(entry: StatusEntry, job: JobNote) -> float | None:
     """Seconds that the job has run, or ran; by the target's own clock."""
     if job.get("state") in PENDING:  # it may have run before, and is queued again
         return None
     if entry.answer and entry.answer["elapsed"] is not None:
-        since = time.monotonic() - entry.asked if job.get("state") == "RUNNING" else 0.0
-        return round(entry.answer["elapsed"] + since, 1)
+        seconds_since_answer = time.monotonic() - entry.asked if job.get("state") == "RUNNING" else 0.0
+        return round(entry.answer["elapsed"] + seconds_since_answer, 1)
     started, ended = job.get("started"), job.get("ended")
     return round(max(0.0, ended - started), 1) if started and ended else None
 
@@ -326,15 +328,15 @@ def _elapsed(entry: Entry, job: JobNote) -> float | None:
 def _predicted(plan: Plan, record: RecordData) -> float | None:
     """Seconds that the whole run was predicted to take; None where nothing similar was measured, or where it trains on
     other data than was counted on, of which nobody knows how much it is."""
-    found = next(
+    prediction = next(
         (candidate.get("prediction") for candidate in plan.get("candidates", ()) if candidate.get("chosen")), None
     )
-    if not found or not found.get("known") or not trains(plan):
+    if not prediction or not prediction.get("known") or not trains(plan):
         return None
-    share, seconds = _share_of_data(plan, record), float(found["seconds"]["middle"])
+    share, seconds = _share_of_data(plan, record), float(prediction["seconds"]["middle"])
     if share == 1.0:
         return round(seconds, 1)
-    training = mapping(found.get("parts")).get("training")
+    training = mapping(prediction.get("parts")).get("training")
     return round(seconds - (1.0 - share) * float(training["middle"]), 1) if share and training else None
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from queue import SimpleQueue
 from threading import Event, Thread
 
-from modak_ansible.deployment.status import Entry, may_live, may_tell
+from modak_ansible.deployment.status import StatusEntry, may_live, may_tell
 from modak_ansible.errors import ModakError
 from modak_ansible.stages.base import words_of_disk
 from modak_ansible.stages.jobs.query import Asking, QueriedJob, ask_for_jobs
@@ -23,7 +23,7 @@ from modak_ansible.transport.ssh import Connection, Way, connect
 class _Group:
     """Deployments that are asked for together; the first one's plan says where."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[StatusEntry, ...]
     asking: Asking
 
     def take(self, jobs: Mapping[str, QueriedJob], problem: str) -> None:
@@ -34,7 +34,7 @@ class _Group:
 
 
 def ask_targets(
-    entries: Iterable[Entry],
+    entries: Iterable[StatusEntry],
     every: float = 0.0,
     heard: Callable[[], None] | None = None,
     *,
@@ -56,7 +56,7 @@ def ask_targets(
         KeyboardInterrupt: the user, or a signal, ended it.
     """
     has_news = may_live if every else may_tell  # a watch does not wait for a target that has only ends to tell
-    groups = _groups([entry for entry in entries if has_news(entry.known)], every, inside)
+    groups = _groups([entry for entry in entries if has_news(entry.store)], every, inside)
     news: SimpleQueue[Callable[[], None] | BaseException | None] = SimpleQueue()
     over = Event()
 
@@ -75,13 +75,13 @@ def ask_targets(
             for thread in threads:
                 thread.start()
             meanwhile()
-            left = len(threads)
-            while left:
+            running = len(threads)
+            while running:
                 new = news.get()
                 if isinstance(new, BaseException):
                     raise new
                 if new is None:
-                    left -= 1
+                    running -= 1
                     continue
                 new()
                 if heard:
@@ -90,39 +90,39 @@ def ask_targets(
             over.set()
 
 
-def _groups(entries: list[Entry], every: float, inside: str) -> list[_Group]:
+def _groups(entries: list[StatusEntry], every: float, inside: str) -> list[_Group]:
     """Entries by the way to their targets; those whose plan does not say it are left out."""
-    found: dict[str, list[Entry]] = {}
+    by_queue: dict[str, list[StatusEntry]] = {}
     for entry in entries:
         try:
-            queue = entry.known.queue
+            queue = entry.store.queue
         except (KeyError, TypeError, AttributeError) as error:
             entry.problem = f"its plan is damaged: {error}"
             continue
-        found.setdefault(queue, []).append(entry)
-    groups = [_group(each, every, inside) for each in found.values()]
+        by_queue.setdefault(queue, []).append(entry)
+    groups = [_group(group_entries, every, inside) for group_entries in by_queue.values()]
     return [group for group in groups if group]
 
 
-def connection_of(known: DeploymentStore) -> Connection:
+def connection_of(store: DeploymentStore) -> Connection:
     """The way to a deployment's target.
 
     Raises:
         OSError, ValueError, KeyError, TypeError: its files do not say it.
         ModakError: an identity file, or what stands in a testbed's folder, cannot be taken into an SSH configuration.
     """
-    origin = read_origin(known.plan_file)
-    way, folder = Way.of(known.plan["target"]), origin["blueprint"].parent
-    return connect(way, origin["testbed"], folder, known.folder, origin["state"])
+    origin = read_origin(store.plan_file)
+    way, folder = Way.of(store.plan["target"]), origin["blueprint"].parent
+    return connect(way, origin["testbed"], folder, store.folder, origin["state"])
 
 
-def _group(entries: list[Entry], every: float, inside: str) -> _Group | None:
+def _group(entries: list[StatusEntry], every: float, inside: str) -> _Group | None:
     """The group of some deployments, by the first of them whose files say how its target is entered."""
     problem = "origin.json beside its plan cannot be read; deploy its blueprint again"
     for entry in entries:
-        known = entry.known
+        store = entry.store
         try:
-            connection = connection_of(known)
+            connection = connection_of(store)
         except ModakError as error:
             problem = str(error)
             continue
@@ -131,8 +131,8 @@ def _group(entries: list[Entry], every: float, inside: str) -> _Group | None:
             continue
         except (ValueError, KeyError, TypeError):
             continue
-        records = {each.name: each.known.record for each in entries}
-        asking = Asking(connection, known.plan, known.folder.parent, [*records], every, inside, records)
+        records = {entry.name: entry.store.record for entry in entries}
+        asking = Asking(connection, store.plan, store.folder.parent, [*records], every, inside, records)
         return _Group(tuple(entries), asking)
     for entry in entries:
         entry.problem = problem

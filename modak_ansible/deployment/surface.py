@@ -17,7 +17,7 @@ from modak_ansible.deployment.fetching import fetch_results
 from modak_ansible.deployment.playbook import Listener
 from modak_ansible.deployment.results import Results, results_of
 from modak_ansible.deployment.searches.searching import deploy_all as run_all
-from modak_ansible.deployment.status import Entry, StatusRow, rows_of
+from modak_ansible.deployment.status import StatusEntry, StatusRow, rows_of
 from modak_ansible.deployment.status_query import ask_targets
 from modak_ansible.errors import ModakError, UsageError, nearest
 from modak_ansible.planning.service import Planned, plan_all
@@ -90,8 +90,8 @@ def deploy(
     """
     deadline = None if time_limit is None else time.monotonic() + time_limit
     plans = [planned] if isinstance(planned, Planned) else list(planned)
-    done = run_all(plans, wait=wait, deadline=deadline, listener=listener)
-    return rows_of([Entry(store) for store in done.stores])
+    deployed = run_all(plans, wait=wait, deadline=deadline, listener=listener)
+    return rows_of([StatusEntry(store) for store in deployed.stores])
 
 
 def status(deployment: str | None = None, *, training: str | None = None, ask: bool = True) -> list[StatusRow]:
@@ -108,10 +108,10 @@ def status(deployment: str | None = None, *, training: str | None = None, ask: b
             error: its rows say it.
     """
     if deployment is not None or training:
-        known = find_trainings(deployment, training)
+        stores = find_trainings(deployment, training)
     else:
-        known = not_superseded(glance(state_folder(Path.cwd())))
-    entries = [Entry(store) for store in known]
+        stores = not_superseded(glance(state_folder(Path.cwd())))
+    entries = [StatusEntry(store) for store in stores]
     if ask:
         ask_targets(entries)
     return rows_of(entries)

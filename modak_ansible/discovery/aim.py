@@ -17,7 +17,7 @@ from modak_ansible.reading.blueprint.forms import text_rules as rules
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.inputs import Inputs
 from modak_ansible.reading.blueprint.reader import read_targets
-from modak_ansible.reading.blueprint.target_words import Wanted
+from modak_ansible.reading.blueprint.target_words import TargetDefaults
 from modak_ansible.store.project import (
     blueprint_state,
     check_name,
@@ -82,7 +82,7 @@ def aim_at(text: str | None, inputs: Inputs, training: str | None = None) -> Aim
     here = Path.cwd()
     file = own_targets().get(text) if text else inputs.targets
     if text and inputs.targets:
-        raise UsageError(f"{rules.shown(text)} is a target by itself", hint="leave out one of it and --on")
+        raise UsageError(f"{rules.quote(text)} is a target by itself", hint="leave out one of it and --on")
     target = target_of_file(file) if file else _host(text or TESTBED)
     state = state_folder(here)
     return Aim(target, None, here, known_testbed(state), is_described=file is not None, state=state)
@@ -120,7 +120,7 @@ def targets_of_file(path: Path) -> list[Target]:
         InvalidBlueprint: with every mistake and its place.
     """
     mistakes = Mistakes()
-    targets = read_targets(path, Inputs(), mistakes, Wanted(path.stem))
+    targets = read_targets(path, Inputs(), mistakes, TargetDefaults(path.stem))
     mistakes.raise_if_any()
     return list(targets.values())
 
@@ -146,6 +146,6 @@ def _host(text: str) -> Target:
     problem = rules.address_problem(address) or (rules.user_problem(user) if at else "")
     if problem:
         raise UsageError(
-            f"{rules.shown(text)} is not a target: {problem}", hint="give a blueprint, or a host as to ssh"
+            f"{rules.quote(text)} is not a target: {problem}", hint="give a blueprint, or a host as to ssh"
         )
     return Target(name=address, scheduler=Scheduler.NONE, address=address, username=user or None)

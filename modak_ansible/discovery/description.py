@@ -18,7 +18,7 @@ from modak_ansible.model.target import Partition
 from modak_ansible.planning.this_machine import TELLING
 from modak_ansible.reading.blueprint.forms import text_rules as rules
 from modak_ansible.schedulers.cluster import ClusterFacts, NodeKind, PartitionFacts, kinds_of
-from modak_ansible.schedulers.known import SCHEDULERS
+from modak_ansible.schedulers.registry import SCHEDULERS
 from modak_ansible.target.core.processor import model_of
 from modak_ansible.target.survey.node_view import PLACES, NodePlace, NodeView
 from modak_ansible.target.survey.survey import SurveyFacts

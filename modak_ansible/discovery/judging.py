@@ -16,7 +16,7 @@ from modak_ansible.discovery.storage import storage_findings
 from modak_ansible.discovery.surveying import OLDEST_PYTHON, Entrance, Survey, version_numbers
 from modak_ansible.model.quantities import format_seconds
 from modak_ansible.schedulers.cluster import ClusterFacts
-from modak_ansible.schedulers.known import SCHEDULERS
+from modak_ansible.schedulers.registry import SCHEDULERS
 from modak_ansible.store.deployments import glance
 from modak_ansible.store.forecasts import accuracy_of, forecasts_of, machine_of, words_of_start
 from modak_ansible.target.core.probe import why_not_there

@@ -113,8 +113,8 @@ def _compared(partition: Partition, facts: PartitionFacts, *, is_chosen: bool) -
         return
     real = largest_from(facts)
     too_much = [
-        f"{shown(claimed)} {name}, and it has {shown(actual)}"
-        for name, claimed, actual, shown in (
+        f"{format_value(claimed)} {name}, and it has {format_value(actual)}"
+        for name, claimed, actual, format_value in (
             ("nodes", partition.nodes, real.nodes, str),
             ("cores a node", partition.cores, real.cores, str),
             ("memory a node", partition.memory, real.memory, format_size),

@@ -60,9 +60,9 @@ def _memory(node: NodeView) -> str:
 
 def _runtime(aim: Aim, node: NodeView) -> Iterator[Finding]:
     programs = CONTAINER_RUNTIMES[aim.target.container_runtime].programs
-    fitting = [runtime for runtime in node["runtimes"] if any(f"/{name} " in runtime for name in programs)]
-    if fitting:
-        yield ok("node's containers", fitting[0])
+    runtimes = [runtime for runtime in node["runtimes"] if any(f"/{name} " in runtime for name in programs)]
+    if runtimes:
+        yield ok("node's containers", runtimes[0])
     else:
         todo = f"have {programs[0]} installed on the nodes, or name its module in the site's modules"
         yield missing("node's containers", f"no {programs[0]} is in PATH on {node['host']}", todo)

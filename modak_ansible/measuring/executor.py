@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from modak_ansible.catalogue.processor import architecture_of
-from modak_ansible.deployment.acting import undeploy
+from modak_ansible.deployment.job_control import undeploy
 from modak_ansible.deployment.playbook import Listener, PlaybookError, PlaybookRun, run_playbook
 from modak_ansible.deployment.run import plans_of
 from modak_ansible.errors import TARGET_UNREACHABLE, ModakError, TargetUnreachable
@@ -21,7 +21,7 @@ from modak_ansible.transport.rsync import Say
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     metrics: dict[str, Any] | None  # what it measured; None where it left nothing whole
     job: JobNote = field(default_factory=JobNote)  # the scheduler's word, as the job stage notes it
     problem: str = ""  # why it failed; empty when it did not
@@ -61,7 +61,7 @@ class PlaybookExecutor:
         with _temporary(planned):
             self._play("image", planned, _ProgressListener(self._say))
 
-    def run(self, planned: Planned) -> Outcome:
+    def run(self, planned: Planned) -> RunOutcome:
         """Runs a job to its end, and leaves nothing of it on the target."""
         problem = ""
         try:
@@ -76,7 +76,7 @@ class PlaybookExecutor:
             problem = "the run left no complete metrics.json"
         if not problem:
             shutil.rmtree(planned.folder, ignore_errors=True)
-        return Outcome(metrics, job, problem, energy)
+        return RunOutcome(metrics, job, problem, energy)
 
     def end(self, planned: Planned) -> None:
         """Ends a job that was interrupted, and leaves nothing of it on the target."""

@@ -32,7 +32,7 @@ RUN_VARIABLE = "MODAK_BENCH_RUN"
 
 
 @dataclass(frozen=True)
-class Place:
+class SuiteTarget:
     """A target of a suite, and what is known of it."""
 
     blueprint: Path  # whose target and dataset are used
@@ -44,7 +44,7 @@ class Place:
         return blueprint_state(self.blueprint)
 
 
-def place_of(blueprint: Path, inputs: Inputs) -> Place:
+def place_of(blueprint: Path, inputs: Inputs) -> SuiteTarget:
     """The place that a blueprint describes.
 
     Raises:
@@ -53,10 +53,10 @@ def place_of(blueprint: Path, inputs: Inputs) -> Place:
     request = request_of(blueprint, inputs)
     folder = blueprint.resolve().parent
     update = {"target": _absolute_target(request.target, folder), "dataset": _absolute_dataset(request.dataset, folder)}
-    return Place(blueprint, request.model_copy(update=update))
+    return SuiteTarget(blueprint, request.model_copy(update=update))
 
 
-def plan_look(place: Place, *, with_data: bool) -> Planned:
+def plan_look(place: SuiteTarget, *, with_data: bool) -> Planned:
     """The plan by which a target is looked at, and the data brought there, before anything is planned to run on it.
 
     Raises:
@@ -73,7 +73,7 @@ def plan_look(place: Place, *, with_data: bool) -> Planned:
     return Planned(plan, place.blueprint, place.state, known_testbed(place.state))
 
 
-def plan_run(suite: Suite, variant: Variant, place: Place, run: str = "") -> Planned:
+def plan_run(suite: Suite, variant: Variant, place: SuiteTarget, run: str = "") -> Planned:
     """The plan of one run.
 
     Args:
@@ -92,7 +92,7 @@ def plan_run(suite: Suite, variant: Variant, place: Place, run: str = "") -> Pla
     return Planned(plan, beside, place.state, known_testbed(place.state))
 
 
-def _request(suite: Suite, variant: Variant, place: Place, run: str) -> Request:
+def _request(suite: Suite, variant: Variant, place: SuiteTarget, run: str) -> Request:
     base = place.request
     resources = base.resources.model_copy(
         update={
@@ -129,20 +129,20 @@ def _application(variant: Variant, run: str) -> Application:
     )
 
 
-def _has_no_bf16(place: Place) -> bool:
+def _has_no_bf16(place: SuiteTarget) -> bool:
     """Whether a step would be computed by oneDNN's reference loops, as on an EPYC of Zen 3: 58.6 s instead of 1.2 s."""
     cpu = archspec.cpu.TARGETS.get(place.architecture)
     return cpu is not None and cpu.family.name == "x86_64" and cpu.vendor != "generic" and "avx512f" not in cpu
 
 
-def waits_for_processor(variant: Variant, place: Place) -> bool:
+def waits_for_processor(variant: Variant, place: SuiteTarget) -> bool:
     """Whether a plan has to wait until the target's processor was looked at: it depends on it, and nobody says."""
     entry = variant.entry
     depends = entry.libraries or entry.features or entry.refusals or not all(map(is_family, entry.architectures))
     return bool(depends) and is_family(place.request.target.processor.architecture)
 
 
-def _target(variant: Variant, place: Place) -> Target:
+def _target(variant: Variant, place: SuiteTarget) -> Target:
     """The target; with the processor that was found there where a build depends on it and the blueprint says nothing.
 
     Other builds are planned as the blueprint has it: the name of the processor is part of an image's digest, and the

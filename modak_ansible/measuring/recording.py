@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from modak_ansible.errors import ModakError
-from modak_ansible.measuring.executor import NodeFacts, Outcome
+from modak_ansible.measuring.executor import NodeFacts, RunOutcome
 from modak_ansible.measuring.suites.variants import Variant
 from modak_ansible.model.measured.finished_run import accelerator, allocation, image, judged, load, measured
 from modak_ansible.model.measured.record import Record, RecordedTarget
@@ -29,14 +29,14 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _start_date(outcome: Outcome) -> str:
+def _start_date(outcome: RunOutcome) -> str:
     """When the job began by its own word, which it gives before it waits for anything."""
     started = outcome.job.get("started")
     return datetime.fromtimestamp(started, UTC).isoformat(timespec="seconds") if started else ""
 
 
 def record_of(
-    suite: Suite, variant: Variant, turn: Turn, date: str, plan: Plan, facts: NodeFacts | None, outcome: Outcome
+    suite: Suite, variant: Variant, turn: Turn, date: str, plan: Plan, facts: NodeFacts | None, outcome: RunOutcome
 ) -> Record:
     """What a run has to say.
 

@@ -10,7 +10,7 @@ from modak_ansible.errors import ModakError, TargetUnreachable
 from modak_ansible.measuring.executor import NodeFacts, PlaybookExecutor
 from modak_ansible.measuring.history import LEFT_OUT, History
 from modak_ansible.measuring.load import is_this_machine
-from modak_ansible.measuring.plans import Place, plan_look, plan_run
+from modak_ansible.measuring.plans import SuiteTarget, plan_look, plan_run
 from modak_ansible.measuring.progress import Progress
 from modak_ansible.measuring.recording import Turn, not_run, now, reason_of, record_of
 from modak_ansible.measuring.records import RecordFile
@@ -25,7 +25,7 @@ ATTEMPTS = 3
 # A variant that failed so often is not run any more: the others are not to wait for its wall time again and again.
 STRIKES = 2
 
-Plan = Callable[[Suite, Variant, Place], Planned]
+Plan = Callable[[Suite, Variant, SuiteTarget], Planned]
 Wait = Callable[[], None]
 Outcome = Literal["failed", "refused"]
 
@@ -38,7 +38,7 @@ class Interrupted(KeyboardInterrupt):
 class Runner:
     suite: Suite  # what is run
     blocks: list[Block]  # its groups
-    places: dict[str, Place]  # its targets by name; what is found out about them is added
+    places: dict[str, SuiteTarget]  # its targets by name; what is found out about them is added
     executor: PlaybookExecutor  # carries the runs out
     file: RecordFile  # where the records go
     history: History  # what the file has already
@@ -121,7 +121,7 @@ class Runner:
             with_data = any(variant.workload.dataset for variant in variants if variant.target == name)
             facts = self.executor.look(plan_look(place, with_data=with_data))
             self._facts[name] = facts
-            self.places[name] = Place(place.blueprint, place.request, facts["architecture"])
+            self.places[name] = SuiteTarget(place.blueprint, place.request, facts["architecture"])
 
     def _image_problem(self, planned: Planned) -> str:
         entry = planned.plan.image.entry
@@ -150,13 +150,13 @@ class Runner:
 
     def _round(self, block: Block, number: int, progress: Progress) -> None:
         attempt = self.history.attempt(block, number)
-        tried = self.history.disturbed(block, number)
+        disturbed = self.history.disturbed(block, number)
         while True:
-            attempt, tried = attempt + 1, tried + 1
-            if not self._attempt(block, Turn(number, 1, attempt), progress, is_last=tried >= self.attempts):
+            attempt, disturbed = attempt + 1, disturbed + 1
+            if not self._attempt(block, Turn(number, 1, attempt), progress, is_last=disturbed >= self.attempts):
                 return
-            if tried >= self.attempts:
-                self.say(f"{block.group}, round {number}: disturbed {tried} times; going on")
+            if disturbed >= self.attempts:
+                self.say(f"{block.group}, round {number}: disturbed {disturbed} times; going on")
                 return
             self.say(f"{block.group}, round {number}: the machine was busy; the round begins again")
 

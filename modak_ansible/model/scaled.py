@@ -79,13 +79,13 @@ class Scaled(NamedTuple):
 
     @property
     def value(self) -> str:
-        return named(self.taken, self.threads_taken)
+        return shape_word(self.taken, self.threads_taken)
 
     @property
     def stock(self) -> str:
-        return named(self.asked, self.threads)
+        return shape_word(self.asked, self.threads)
 
 
-def named(shape: Shape, threads: int) -> str:
+def shape_word(shape: Shape, threads: int) -> str:
     """A shape in a word: nodes x processes x threads."""
     return f"{shape.nodes}x{shape.processes_per_node}x{threads}"

@@ -74,19 +74,19 @@ def slowest(question: Question, step: float, variance: float) -> float:
 
 def buckets_of(settings: Mapping[str, str]) -> Buckets:
     """How gradients leave where modak's runtime sums them, by the names and values of its optimisations."""
-    found = STOCK
+    buckets = STOCK
     size, every = (whole_number(settings.get(name)) for name in ("bucket_size", "local_sgd"))
     form = settings.get("gradient_compression", "")
     if size:
-        found = found._replace(first=min(STOCK.first, size * MIB), others=size * MIB)
+        buckets = buckets._replace(first=min(STOCK.first, size * MIB), others=size * MIB)
     if form in ("fp16", "bf16"):
-        found = found._replace(kept=0.5, coding=_HALVING)
+        buckets = buckets._replace(kept=0.5, coding=_HALVING)
     elif form.startswith("powersgd"):
         rank = whole_number(form.partition("_")[2]) or 1
-        found = found._replace(rank=rank, coding=_FACTORING + rank * _FACTORING_A_RANK)
+        buckets = buckets._replace(rank=rank, coding=_FACTORING + rank * _FACTORING_A_RANK)
     if every:
-        found = found._replace(every=every, rank=0, coding=found.coding + _AVERAGING)
-    return found
+        buckets = buckets._replace(every=every, rank=0, coding=buckets.coding + _AVERAGING)
+    return buckets
 
 
 def what_link_permits(run: Run, question: Question, step: float | None) -> tuple[str, ...]:
@@ -127,8 +127,8 @@ def waiting_seconds(run: Run, question: Question, step: float) -> Interval | Non
     along = max(1, processes // question.copies)  # with the parts of one
     if split:  # nothing is computed beside them
         size = split.size / split.messages
-        each = all_reduce(along, size, link) if split.are_sums else link.alpha + size * link.beta
-        waits = split.messages * each + split.followed * _FOLLOWING
+        seconds = all_reduce(along, size, link) if split.are_sums else link.alpha + size * link.beta
+        waits = split.messages * seconds + split.followed * _FOLLOWING
         return _with_sums(waits, all_reduce(question.copies, split.gradients, link))
     assert run.work.parameters  # noqa: S101 - else the reason is told
     size = FLOAT * run.work.parameters
@@ -136,8 +136,10 @@ def waiting_seconds(run: Run, question: Question, step: float) -> Interval | Non
     if question.gathers:  # twice all parameters, and the sums of their gradients go where they are kept
         layers, by_gloo = run.work.layers or _LAYERS, not question.accelerator
         unit = size / layers
-        each = 2 * all_gather(along, unit, link, by_gloo=by_gloo) + reduce_scatter(along, unit, link, by_gloo=by_gloo)
-        return _with_sums(layers * each, layers * all_reduce(question.copies, unit / along, link))
+        seconds = 2 * all_gather(along, unit, link, by_gloo=by_gloo) + reduce_scatter(
+            along, unit, link, by_gloo=by_gloo
+        )
+        return _with_sums(layers * seconds, layers * all_reduce(question.copies, unit / along, link))
     sums = buckets_of(question.settings)
     compute, gradients = Layer((), 1 / 3, 2 / 3), Layer((size,), 0.0, 0.0)
     middle, high, low = (

@@ -108,11 +108,11 @@ def exposed(ranks: int, compute: float, layers: Sequence[Layer], link: Link, buc
     """
     if ranks == 1:
         return 0.0
-    whole = sum(gradient for layer in layers for gradient in layer.gradients)
+    total = sum(gradient for layer in layers for gradient in layer.gradients)
     if buckets.every > 1:
-        return (buckets.coding * whole + all_reduce(ranks, buckets.kept * whole, link)) / buckets.every
+        return (buckets.coding * total + all_reduce(ranks, buckets.kept * total, link)) / buckets.every
     computed = compute * sum(layer.forward for layer in layers)
-    now, sent, size, bytes_sent, limit, sums = computed, 0.0, 0.0, 0.0, buckets.first, 0
+    now, free_at, size, bytes_sent, limit, sums = computed, 0.0, 0.0, 0.0, buckets.first, 0
     for layer in reversed(layers):
         computed += compute * layer.backward
         now += compute * layer.backward
@@ -120,13 +120,13 @@ def exposed(ranks: int, compute: float, layers: Sequence[Layer], link: Link, buc
             size, bytes_sent = size + gradient, bytes_sent + buckets.sent(gradient)
             if size >= limit:
                 now += buckets.coding * size / 2
-                sent = max(sent, now) + all_reduce(ranks, bytes_sent, link)
+                free_at = max(free_at, now) + all_reduce(ranks, bytes_sent, link)
                 size, bytes_sent, limit, sums = 0.0, 0.0, buckets.others, sums + 1
     if size:
         now += buckets.coding * size / 2
-        sent = max(sent, now) + all_reduce(ranks, bytes_sent, link)
+        free_at = max(free_at, now) + all_reduce(ranks, bytes_sent, link)
         sums += 1
-    ended = max(sent, now) + buckets.coding * whole / 2
+    ended = max(free_at, now) + buckets.coding * total / 2
     if buckets.rank:  # the second factors follow at the end, a message for each bucket
         ended += sums * all_reduce(ranks, FLOAT, link)
     return max(0.0, ended - computed) / buckets.passes

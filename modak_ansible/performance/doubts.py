@@ -20,7 +20,7 @@ STRANGER = (
 )
 
 
-class Seen(NamedTuple):
+class Support(NamedTuple):
     """How much of a question is on record."""
 
     unknown: tuple[str, ...]  # what no record has; the answer is not to be relied on
@@ -36,13 +36,13 @@ class Coverage:
         self._machines = sorted(machine.name for machine in machines if f"machine {machine.name}" in self._counts)
         self._frameworks = {name.removeprefix("framework ") for name in self._counts if name.startswith("framework ")}
 
-    def run(self, run: Run, question: Question) -> Seen:
+    def run(self, run: Run, question: Question) -> Support:
         """Of one run; where steps of it were timed on the target, only what is other than in these counts."""
         if run.reference:
             return self._beside(run, question, run.reference)
         facts = run.facts
         if facts.framework not in self._frameworks:
-            return Seen((f"no record of {facts.framework}",), (), 0)
+            return Support((f"no record of {facts.framework}",), (), 0)
         unknown, counts = self._place(run, question), [self._counts[f"framework {facts.framework}"]]
         notes = []
         entry = self._counts.get(f"entry {facts.entry}", 0)
@@ -55,28 +55,32 @@ class Coverage:
         if processes_of(question) > 1:
             why = why_unknown(run, question)
             (unknown if why else notes).append(why or LAW)
-        return Seen(tuple(unknown), (*notes, *self._notes(run)), min(counts))
+        return Support(tuple(unknown), (*notes, *self._notes(run)), min(counts))
 
-    def _beside(self, run: Run, question: Question, reference: Reference) -> Seen:
-        timed, old, there = reference
-        is_same = (run.facts, run.batch, question.settings) == (there.facts, there.batch, old.settings)
+    def _beside(self, run: Run, question: Question, reference: Reference) -> Support:
+        timed, old, old_run = reference
+        is_same = (run.facts, run.batch, question.settings) == (
+            old_run.facts,
+            old_run.batch,
+            old.settings,
+        )
         if is_same and processes_of(question) == 1:
-            seen = Seen((), (), 1)
+            support = Support((), (), 1)
         else:
-            seen = self.difference(there, run, old, question)
+            support = self.difference(old_run, run, old, question)
         by = f"by {counted(timed.count, 'step')} of it, timed on {timed.target} on {timed.date[:10]}"
-        law = (LAW,) if processes_of(question) > 1 and not seen.unknown else ()
-        return Seen(seen.unknown, (by, *law), seen.records)
+        law = (LAW,) if processes_of(question) > 1 and not support.unknown else ()
+        return Support(support.unknown, (by, *law), support.records)
 
     def has_entry(self, entry: str) -> bool:
         """Whether a build was measured at all."""
         return f"entry {entry}" in self._counts
 
-    def difference(self, one: Run, other: Run, old: Question, new: Question) -> Seen:
+    def difference(self, first_run: Run, second_run: Run, old: Question, new: Question) -> Support:
         """Of what two runs differ in; what they have in common may be as unknown as it likes."""
-        unknown = self._place(other, new)
+        unknown = self._place(second_run, new)
         counts: list[int] = []
-        before, after = one.facts, other.facts
+        before, after = first_run.facts, second_run.facts
         for kind, first, second in (
             ("framework", before.framework, after.framework),
             ("entry", before.entry, after.entry),
@@ -87,25 +91,25 @@ class Coverage:
                     counts.append(count)
                     if not count:
                         unknown.append(f"no record of {value or 'an image without an entry'}")
-        for mine, others in ((other, before), (one, after)):
-            for name, value in mine.facts.switches.items():
-                if others.framework != mine.facts.framework or others.switches.get(name) != value:
-                    self._switch(mine, name, value, unknown, counts)
+        for own_run, other_facts in ((second_run, before), (first_run, after)):
+            for name, value in own_run.facts.switches.items():
+                if other_facts.framework != own_run.facts.framework or other_facts.switches.get(name) != value:
+                    self._switch(own_run, name, value, unknown, counts)
         if before.threads != after.threads and f"{after.framework} log(threads)" not in self._counts:
             unknown.append("no record of another number of threads")
         if old.settings.get("staging", "shared") != new.settings.get("staging", "shared"):
             unknown.append("no record of what a copy of the data on the node saves")
-        if one.work.batch_size != other.work.batch_size:
+        if first_run.work.batch_size != second_run.work.batch_size:
             unknown.append("no record of the same work with another batch size")
         is_by_law = not wait_alike(old, new)
         is_as_many = (old.nodes, old.processes_per_node) == (new.nodes, new.processes_per_node)
         if is_by_law or not is_as_many:
-            unknown += filter(None, (why_unknown(one, old), why_unknown(other, new)))
+            unknown += filter(None, (why_unknown(first_run, old), why_unknown(second_run, new)))
         if before == after and old.settings != new.settings and is_as_many and not (is_by_law or unknown):
             unknown.append("the model does not tell them apart")
         of_all = 0 if is_by_law else self._counts.get(f"framework {after.framework}", 0)
         records = min(counts) if counts else of_all
-        return Seen(tuple(dict.fromkeys(unknown)), tuple(self._notes(other)), records)
+        return Support(tuple(dict.fromkeys(unknown)), tuple(self._notes(second_run)), records)
 
     def _place(self, run: Run, question: Question) -> list[str]:
         if question.accelerator and run.machine is None:
@@ -118,22 +122,22 @@ class Coverage:
         framework, version = run.facts.framework, run.facts.version
         switch = switch_name(framework, name, value)
         count = self._counts.get(switch, 0)
-        here = self._counts.get(in_version(switch, version), 0) if version else count
-        counts.append(here)
-        if not here:
+        count_in_version = self._counts.get(in_version(switch, version), 0) if version else count
+        counts.append(count_in_version)
+        if not count_in_version:
             only = ", only with other versions" if count else ""
             unknown.append(f"no record of {framework} {version + ' ' if count else ''}with {name} {value}{only}")
         machine = run.facts.machine
         if name == "precision" and run.facts.format_gain is None and f"{switch} on {machine}" not in self._counts:
-            there = machine or "a processor that is not known"
-            unknown.append(f"what {value} gains on {there} was not measured: `modak discover --measure` does that")
+            processor = machine or "a processor that is not known"
+            unknown.append(f"what {value} gains on {processor} was not measured: `modak discover --measure` does that")
 
     def _notes(self, run: Run) -> list[str]:
         notes = []
         if run.facts.machine not in self._machines:
-            asked = run.facts.machine or "the machine, whose processor is not known"
-            others, last = ", ".join(self._machines[:-1]), self._machines[-1:]
-            measured = f"measured on {' and '.join(filter(None, (others, *last)))}, not on {asked}"
+            machine = run.facts.machine or "the machine, whose processor is not known"
+            all_but_last, last = ", ".join(self._machines[:-1]), self._machines[-1:]
+            measured = f"measured on {' and '.join(filter(None, (all_but_last, *last)))}, not on {machine}"
             notes.append(f"{measured}: {STRANGER}")
         if f"workload {run.facts.workload}" not in self._counts:
             notes.append(f"no record of {run.facts.workload or 'this work'}, only of others")
@@ -142,9 +146,9 @@ class Coverage:
 
 def doubts_of(run: Run, question: Question) -> tuple[str, ...]:
     """What the question leaves open."""
-    found = []
+    doubts = []
     work = run.work
-    missing = [
+    missing_facts = [
         title
         for value, title in (
             (work.gflop_per_sample or run.reference, "GFLOP of a sample"),
@@ -154,16 +158,16 @@ def doubts_of(run: Run, question: Question) -> tuple[str, ...]:
         )
         if not value
     ]
-    if missing:
+    if missing_facts:
         cure = "" if work.gflop_per_sample or run.reference else _cure(run.facts.framework, question)
-        found.append(f"how long it trains is not known: the work does not give its {', '.join(missing)}{cure}")
+        doubts.append(f"how long it trains is not known: the work does not give its {', '.join(missing_facts)}{cure}")
     if run.peak is None and not run.reference:
-        found.append("the peak of the target is not known")
+        doubts.append("the peak of the target is not known")
     elif run.peak_of and not run.reference:
-        found.append(f"the peak is that of {run.peak_of}, which may be another machine")
+        doubts.append(f"the peak is that of {run.peak_of}, which may be another machine")
     if question.settings.get("staging") in ("node-local", "by-node") and not question.dataset_bytes:
-        found.append("the time to copy the dataset is left out: its size is not known")
-    return tuple(found)
+        doubts.append("the time to copy the dataset is left out: its size is not known")
+    return tuple(doubts)
 
 
 def _cure(framework: str, question: Question) -> str:

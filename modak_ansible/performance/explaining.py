@@ -66,14 +66,14 @@ def explain(model: PerformanceModel, question: Question, need: Need | None = Non
     run = model.runs.of(question)
     step = model.step_seconds(run)
     ideal = run.facts.step_gflop / run.peak if run.facts.step_gflop and run.peak else None
-    found: list[Contribution] = []
+    contributions: list[Contribution] = []
     for part in ("step", "first_step", "start"):
         regression = model.regressions.get(part)
         if regression is not None:
             features = FEATURES_OF[part](model.counted(run.facts) if part == "step" else run.facts)
-            found += _contributions("training" if part == "step" else part, regression, features, run)
-    taken = operator_times(need, run) if need else ()
-    return Explanation(question, model.predict(question), step, ideal, run.peak, tuple(found), taken)
+            contributions += _contributions("training" if part == "step" else part, regression, features, run)
+    times = operator_times(need, run) if need else ()
+    return Explanation(question, model.predict(question), step, ideal, run.peak, tuple(contributions), times)
 
 
 def operator_times(need: Need, run: Run) -> tuple[OperatorTime, ...]:
@@ -81,11 +81,13 @@ def operator_times(need: Need, run: Run) -> tuple[OperatorTime, ...]:
     if not run.peak or not run.facts.balance:
         return ()
     bandwidth = run.peak / run.facts.balance
-    found: dict[str, list[OperatorTime]] = {}
+    by_name: dict[str, list[OperatorTime]] = {}
     for operator in need.operators or ():
         gflop, size = operator.flop / 1e9, operator.bytes / 1e9
-        one = OperatorTime(operator.name, operator.count, gflop, size, max(gflop / run.peak, size / bandwidth))
-        found.setdefault(operator.name, []).append(one)
+        operator_time = OperatorTime(
+            operator.name, operator.count, gflop, size, max(gflop / run.peak, size / bandwidth)
+        )
+        by_name.setdefault(operator.name, []).append(operator_time)
     times = (
         OperatorTime(
             name,
@@ -94,9 +96,9 @@ def operator_times(need: Need, run: Run) -> tuple[OperatorTime, ...]:
             fsum(member.gigabytes for member in members),
             fsum(member.seconds for member in members),
         )
-        for name, members in found.items()
+        for name, members in by_name.items()
     )
-    return tuple(sorted(times, key=lambda each: (-each.seconds, each.name)))
+    return tuple(sorted(times, key=lambda time: (-time.seconds, time.name)))
 
 
 def coefficients(model: PerformanceModel, part: str = "step") -> list[Coefficient]:
@@ -118,37 +120,41 @@ def switch_effects(model: PerformanceModel) -> list[Coefficient]:
     if regression is None:
         return []
     groups = dict(zip(regression.part.names, regression.part.groups, strict=True))
-    found = []
+    effects = []
     for switch in (name for name, group in groups.items() if group == "switch"):
         entries, workloads, machines = (
             sorted(name for name in groups if name.startswith(f"{switch} {word} ")) for word in ("with", "in", "on")
         )
         of_workloads = group_of("switch in workload", switch)
-        here = [
+        in_all = [
             ("switch", switch, 1.0),
             *((of_workloads, machine, 1.0) for machine in machines if len(machines) == 1),
         ]
-        unseen = (of_workloads, f"{switch} in", 1.0)
+        unmeasured = (of_workloads, f"{switch} in", 1.0)
         for entry in entries:
-            whole = [*here, ("switch in version", entry, 1.0), unseen]
-            found.append(Coefficient("step", "switch", entry, _together(regression, whole), regression.counts[entry]))
-        most = max(entries, key=lambda entry: regression.counts[entry], default="")
-        for workload in workloads if most else ():
-            whole = [*here, ("switch in version", most, 1.0), (of_workloads, workload, 1.0)]
-            name = f"{most} in {workload.rpartition(' in ')[2]}"
-            found.append(Coefficient("step", "switch", name, _together(regression, whole), regression.counts[workload]))
-    return found
+            features = [*in_all, ("switch in version", entry, 1.0), unmeasured]
+            effects.append(
+                Coefficient("step", "switch", entry, _together(regression, features), regression.counts[entry])
+            )
+        most_measured = max(entries, key=lambda entry: regression.counts[entry], default="")
+        for workload in workloads if most_measured else ():
+            features = [*in_all, ("switch in version", most_measured, 1.0), (of_workloads, workload, 1.0)]
+            name = f"{most_measured} in {workload.rpartition(' in ')[2]}"
+            effects.append(
+                Coefficient("step", "switch", name, _together(regression, features), regression.counts[workload])
+            )
+    return effects
 
 
 def _contributions(part: str, regression: Regression, features: Iterable[Feature], run: Run) -> list[Contribution]:
     subjects: dict[str, list[Feature]] = {}
     for feature in features:
         subjects.setdefault(_subject(feature, run), []).append(feature)
-    found = []
+    contributions = []
     for name, members in subjects.items():
-        counts = [regression.counts.get(each, 0) for group, each, _ in members if group in _COUNTED]
-        found.append(Contribution(part, name, _together(regression, members), max(counts) if counts else None))
-    return found
+        counts = [regression.counts.get(feature_name, 0) for group, feature_name, _ in members if group in _COUNTED]
+        contributions.append(Contribution(part, name, _together(regression, members), max(counts) if counts else None))
+    return contributions
 
 
 _VERY = "configuration on machine"

@@ -99,14 +99,14 @@ def in_version(switch: str, version: str) -> str:
 
 def short_version(version: str) -> str:
     """Major and minor number; empty where there are none, as of a range."""
-    found = _VERSION.match(version)
-    return found.group() if found else ""
+    match = _VERSION.match(version)
+    return match.group() if match else ""
 
 
 def step_features(facts: Facts) -> list[Feature]:
     """Of the logarithm of (seconds of a step x peak / work of the step): what is lost to the machine's peak."""
     framework, workload = facts.framework, facts.workload
-    found: list[Feature] = [
+    features: list[Feature] = [
         *_identity(facts),
         ("workload", f"workload {workload}", 1.0),
         ("framework in workload", f"{framework} in {workload}", 1.0),
@@ -114,25 +114,25 @@ def step_features(facts: Facts) -> list[Feature]:
     ]
     size = log(facts.step_gflop / _STEP_GFLOP) if facts.step_gflop else 0.0
     if facts.step_gflop:
-        found += [("size", "log(step work)", size), ("framework and size", f"{framework} log(step work)", size)]
-        for fact, amount, usual in (
+        features += [("size", "log(step work)", size), ("framework and size", f"{framework} log(step work)", size)]
+        for fact, amount, typical in (
             ("parameters", facts.parameters, _PARAMETERS_A_GFLOP),
             ("bytes", facts.step_bytes, _BYTES_A_GFLOP),
         ):
             if amount and amount > 0:
-                found.append(("size", f"log({fact} / step work)", log(amount / facts.step_gflop / usual)))
+                features.append(("size", f"log({fact} / step work)", log(amount / facts.step_gflop / typical)))
             else:
-                found.append(("size", f"{fact} not known", 1.0))
+                features.append(("size", f"{fact} not known", 1.0))
         if not facts.over_ideal:
-            found.append(("size", "operators not known", 1.0))
-    found.append(("roofline", "log(roofline / ideal)", _roofline(facts)))
+            features.append(("size", "operators not known", 1.0))
+    features.append(("roofline", "log(roofline / ideal)", _roofline(facts)))
     if facts.balance:
-        found.append(("balance", "log(peak / bandwidth)", log(facts.balance / _FLOP_A_BYTE)))
+        features.append(("balance", "log(peak / bandwidth)", log(facts.balance / _FLOP_A_BYTE)))
     if facts.threads and facts.threads > 1:
-        found.append(("threads", f"{framework} log(threads)", log(facts.threads)))
+        features.append(("threads", f"{framework} log(threads)", log(facts.threads)))
     for name, value in facts.switches.items():
         switch = switch_name(framework, name, value)
-        found += [
+        features += [
             ("switch", switch, 1.0),
             ("switch in version", in_version(switch, facts.version), 1.0),
             # another build of a version may have in it already what a switch is for
@@ -143,11 +143,11 @@ def step_features(facts: Facts) -> list[Feature]:
             (group_of("switch in workload", switch), f"{switch} on {facts.machine}", 1.0),
         ]
         if size:
-            found.append(("switch and size", f"{switch} log(step work)", size))
+            features.append(("switch and size", f"{switch} log(step work)", size))
         if name == "precision" and facts.format_gain is None:
             # units for a number format have twice the speed of those for another, or half of it
-            found.append(("format not measured", f"{switch} not measured on {facts.machine}", 1.0))
-    return found + _pairs(facts)
+            features.append(("format not measured", f"{switch} not measured on {facts.machine}", 1.0))
+    return features + _pairs(facts)
 
 
 def _roofline(facts: Facts) -> float:
@@ -181,8 +181,8 @@ def configuration_words(facts: Facts) -> str:
 def unmeasured(facts: Facts, counts: Mapping[str, int]) -> list[str]:
     """Which matters of a run are not among the measured ones, as ``calibration`` names them; none where it ran."""
     matters = {"machines": f"machine {facts.machine}", "workloads": f"workload {facts.workload}"}
-    found = [kind for kind, name in matters.items() if name not in counts]
-    return found or (["configurations"] if configuration_words(facts) not in counts else [])
+    kinds = [kind for kind, name in matters.items() if name not in counts]
+    return kinds or (["configurations"] if configuration_words(facts) not in counts else [])
 
 
 def start_features(facts: Facts) -> list[Feature]:
@@ -220,10 +220,10 @@ def _identity(facts: Facts) -> list[Feature]:
 
 
 def _size(facts: Facts) -> list[Feature]:
-    found: list[Feature] = [("workload", f"workload {facts.workload}", 1.0)]
+    features: list[Feature] = [("workload", f"workload {facts.workload}", 1.0)]
     if facts.step_gflop:
-        found.append(("size", "log(step work)", log(facts.step_gflop / _STEP_GFLOP)))
-    return found
+        features.append(("size", "log(step work)", log(facts.step_gflop / _STEP_GFLOP)))
+    return features
 
 
 def _switches(facts: Facts) -> list[Feature]:

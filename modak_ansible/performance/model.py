@@ -13,10 +13,10 @@ from modak_ansible.performance.doubts import Coverage, doubts_of
 from modak_ansible.performance.features import FEATURES_OF, Facts
 from modak_ansible.performance.regression import Regression, Vector
 from modak_ansible.performance.run import Reference, Run, Runs
-from modak_ansible.performance.scaling import Run as ScalingRun
+from modak_ansible.performance.scaling import ScalingRun
 from modak_ansible.performance.series import runs_for
 from modak_ansible.performance.stored import Stored, read_stored
-from modak_ansible.performance.together import Together
+from modak_ansible.performance.together import Combinations
 
 SHIPPED = Path(__file__).parent / "model.json"
 _LEAST_START = 0.1  # seconds: nothing that imports a framework is faster
@@ -64,7 +64,7 @@ class PerformanceModel:
         self._left: dict[object, tuple[str, ...]] = {}
         self._kept: dict[object, tuple[Question, Run, list[Part]]] = {}
         self.known = Coverage(self.regressions, stored.machines)
-        self._together = Together(stored.together)
+        self._together = Combinations(stored.together)
 
     def predict(self, question: Question) -> Prediction:
         """How long a whole run takes, its parts, and what of it is not known.
@@ -76,23 +76,25 @@ class PerformanceModel:
         intervals, total, variance = {}, 0.0, 0.0
         for part in parts:
             own = part.variance(run.facts)
-            found = intervals[part.name] = part.interval or _interval(part.seconds, sqrt(own))
+            interval = intervals[part.name] = part.interval or _interval(part.seconds, sqrt(own))
             total += part.seconds
-            variance += ((found.high - found.low) / 2 / SIGMAS if part.interval else sqrt(own) * part.seconds) ** 2
+            variance += (
+                (interval.high - interval.low) / 2 / SIGMAS if part.interval else sqrt(own) * part.seconds
+            ) ** 2
         seconds = _interval(total, sqrt(variance) / total) if total else Interval(middle=0.0, low=0.0, high=0.0)
-        seen = self.known.run(run, question)
+        support = self.known.run(run, question)
         apart = self.apart(run.facts)
         training = next((part.seconds for part in parts if part.name == "training"), None)
         permitted = what_link_permits(run, question, training / run.steps if training and run.steps else None)
-        doubts = (*seen.unknown, *seen.notes, *permitted, *((apart,) if apart else ()), *doubts_of(run, question))
+        doubts = (*support.unknown, *support.notes, *permitted, *((apart,) if apart else ()), *doubts_of(run, question))
         cores = (run.facts.threads or 0) * question.nodes * question.processes_per_node
-        whole = any(part.name == "training" for part in parts)
+        is_whole = any(part.name == "training" for part in parts)
         return Prediction(
             seconds=seconds,
             parts=intervals,
-            core_hours=total * cores / 3600 if cores and whole else None,
-            records=seen.records,
-            known=not seen.unknown and whole,
+            core_hours=total * cores / 3600 if cores and is_whole else None,
+            records=support.records,
+            known=not support.unknown and is_whole,
             doubts=doubts,
         )
 
@@ -102,15 +104,17 @@ class PerformanceModel:
         The interval is that of the ratio itself, without what single runs do by chance. Where it is not known how
         long the run is, the ratio is that of steady steps, and ``why`` says so.
         """
-        (one, before), (other, after) = self._asked(old), self._asked(new)
-        seen = self.known.difference(one, other, old, new)
+        (old_run, before), (new_run, after) = self._asked(old), self._asked(new)
+        support = self.known.difference(old_run, new_run, old, new)
         is_whole = bool(before and after) and before[-1].name == after[-1].name == "training"
-        ratio = self._of_wholes(before, after) if is_whole else self._of_steps(one, other)
-        notes = list(seen.unknown or seen.notes)
-        if not is_whole and not seen.unknown:
+        ratio = self._of_wholes(before, after) if is_whole else self._of_steps(old_run, new_run)
+        notes = list(support.unknown or support.notes)
+        if not is_whole and not support.unknown:
             notes.append("of steady steps alone: it is not known how long the run is")
-        known = not seen.unknown and (is_whole or wait_alike(old, new))  # in steps alone nobody waits
-        return Gain(ratio=ratio, records=seen.records, known=known, why="; ".join(notes), apart=self.apart(other.facts))
+        is_known = not support.unknown and (is_whole or wait_alike(old, new))  # in steps alone nobody waits
+        return Gain(
+            ratio=ratio, records=support.records, known=is_known, why="; ".join(notes), apart=self.apart(new_run.facts)
+        )
 
     def scaling_runs(self, request: Request) -> tuple[ScalingRun, ...]:
         """Measured runs of a request's program with several numbers of processes; none where there are none."""
@@ -127,15 +131,15 @@ class PerformanceModel:
 
     def _over_timed(self, run: Run, reference: Reference) -> float:
         """How many times as long a step takes as those of the same training that were timed."""
-        there, regression = reference.run, self.regressions.get("step")
-        factor = run.batch / there.batch if run.batch and there.batch else 1.0
+        reference_run, regression = reference.run, self.regressions.get("step")
+        factor = run.batch / reference_run.batch if run.batch and reference_run.batch else 1.0
         if regression is None:
             return factor
-        if run.peak and there.peak:
-            factor *= there.peak / run.peak
-        elif run.facts.threads and there.facts.threads:
-            factor *= there.facts.threads / run.facts.threads
-        new, old = (regression.mean(self._of_step(regression, each.facts)) for each in (run, there))
+        if run.peak and reference_run.peak:
+            factor *= reference_run.peak / run.peak
+        elif run.facts.threads and reference_run.facts.threads:
+            factor *= reference_run.facts.threads / run.facts.threads
+        new, old = (regression.mean(self._of_step(regression, either.facts)) for either in (run, reference_run))
         return factor * exp(new - old)
 
     def step_variance(self, run: Run) -> float:
@@ -146,8 +150,8 @@ class PerformanceModel:
         return regression.variance_of_run(self._of_step(regression, run.facts), run.facts)
 
     def _training(self, run: Run, seconds: float, regression: Regression) -> Part:
-        there = run.reference and self._of_step(regression, run.reference.run.facts)
-        return Part("training", seconds, regression, self._of_step(regression, run.facts), reference=there)
+        reference = run.reference and self._of_step(regression, run.reference.run.facts)
+        return Part("training", seconds, regression, self._of_step(regression, run.facts), reference=reference)
 
     def apart(self, facts: Facts) -> str:
         """Which switches are not counted since nobody measured them beside the others, in words; empty for none."""
@@ -172,7 +176,7 @@ class PerformanceModel:
         if key not in self._left:
             if len(self._left) >= _KEPT:
                 self._left.clear()
-            self._left[key] = self._together.uncounted(facts, lambda each: self._mean(regression, each))
+            self._left[key] = self._together.uncounted(facts, lambda other_facts: self._mean(regression, other_facts))
         return self._left[key]
 
     @staticmethod
@@ -194,22 +198,22 @@ class PerformanceModel:
 
     def parts(self, run: Run, question: Question) -> list[Part]:
         """What a run consists of, the training last; parts of which nothing is known are left out."""
-        found = self._beginning(run)
+        parts = self._beginning(run)
         launch = run.machine.launch.get("container" if run.facts.container else "native") if run.machine else None
         if launch:
-            found.append(Part("launch", launch))
+            parts.append(Part("launch", launch))
         staging = _staging_seconds(run, question)
         if staging:
-            found.append(Part("staging", staging))
+            parts.append(Part("staging", staging))
         step, regression = self.step_seconds(run), self.regressions.get("step")
         if step is not None and run.steps is not None and regression is not None:
             step = slowest(question, self._share(question, step), regression.noise(run.facts.framework))
             waiting = waiting_seconds(run, question, step)
             if waiting:
-                each = {name: run.steps * seconds for name, seconds in waiting}
-                found.append(Part("waiting", each["middle"], interval=Interval(**each)))
-            found.append(self._training(run, run.steps * step, regression))
-        return found
+                waits = {name: run.steps * seconds for name, seconds in waiting}
+                parts.append(Part("waiting", waits["middle"], interval=Interval(**waits)))
+            parts.append(self._training(run, run.steps * step, regression))
+        return parts
 
     def _beginning(self, run: Run) -> list[Part]:
         """The start of the process, and what its first step takes besides; as it was timed, where it was."""
@@ -220,14 +224,17 @@ class PerformanceModel:
         longer = _total(parts) - _total(before)
         seconds = max(timed.start - timed.seconds + longer, _LEAST_START)  # the first step is among the training's
         start, old = (
-            next((each for each in some if each.name == "start"), Part("start", 0.0)) for some in (parts, before)
+            next((part for part in candidates if part.name == "start"), Part("start", 0.0))
+            for candidates in (parts, before)
         )
         return [start._replace(seconds=seconds, reference=old.vector)]
 
     def _besides(self, facts: Facts) -> list[Part]:
         """The start and the first step by the model, where it has both or one of them."""
-        known = ((name, self.regressions.get(name)) for name in ("start", "first_step"))
-        return [self._besides_steps(name, regression, facts) for name, regression in known if regression is not None]
+        regressions = ((name, self.regressions.get(name)) for name in ("start", "first_step"))
+        return [
+            self._besides_steps(name, regression, facts) for name, regression in regressions if regression is not None
+        ]
 
     def _share(self, question: Question, step: float) -> float:
         """Seconds of a step, which is no better a share of the whole batch's than its share of the batch."""
@@ -240,54 +247,54 @@ class PerformanceModel:
 
     def _besides_steps(self, name: str, regression: Regression, facts: Facts) -> Part:
         """The start, or the first step: what no record has beside the rest may lengthen it, and does not shorten it."""
-        every = [facts] if (counted := self.counted(facts)) is facts else [facts, counted]
-        vectors = [regression.vector(FEATURES_OF[name](each)) for each in every]
+        variants = [facts] if (counted := self.counted(facts)) is facts else [facts, counted]
+        vectors = [regression.vector(FEATURES_OF[name](variant)) for variant in variants]
         vector = max(vectors, key=regression.mean)
         return Part(name, exp(regression.mean(vector)), regression, vector)
 
     def _asked(self, question: Question) -> tuple[Run, list[Part]]:
         """The run of a question and its parts; planning asks of the same one again and again."""
-        asked = {**question.__dict__, "settings": tuple(question.settings.items())}
+        fields = {**question.__dict__, "settings": tuple(question.settings.items())}
         # the kept question holds both, so that nothing else can have their numbers
-        asked |= {"work": id(question.work), "timed": id(question.timed)}
-        key = tuple(asked.values())
-        found = self._kept.get(key)
-        if found is None:
+        fields |= {"work": id(question.work), "timed": id(question.timed)}
+        key = tuple(fields.values())
+        kept = self._kept.get(key)
+        if kept is None:
             if len(self._kept) >= _KEPT:
                 self._kept.clear()
             run = self.runs.of(question)
-            found = self._kept[key] = (question, run, self.parts(run, question))
-        return found[1:]
+            kept = self._kept[key] = (question, run, self.parts(run, question))
+        return kept[1:]
 
     def _of_wholes(self, before: list[Part], after: list[Part]) -> Interval:
         """Ratio of whole times: to first order the logarithm of a sum is the sum of its parts', by their shares."""
         old, new = _total(before), _total(after)
         ends = {part.name: part for part in after}
         variance = 0.0
-        for one in before:
-            other = ends.get(one.name)
-            if one.regression is None or other is None:
+        for part in before:
+            other = ends.get(part.name)
+            if part.regression is None or other is None:
                 continue
-            share, other_share = one.seconds / old, other.seconds / new
+            share, other_share = part.seconds / old, other.seconds / new
             if max(share, other_share) < _LEAST_SHARE:
                 continue
             if abs(share - other_share) < _ALIKE * max(share, other_share):
                 share = other_share = max(share, other_share)
-            variance += one.regression.variance_between(one.vector, other.vector, share, other_share)
+            variance += part.regression.variance_between(part.vector, other.vector, share, other_share)
         # how long ranks wait is a law's: it may be off for both runs in the same way
         ratios = [old / new, *(_total(before, end) / _total(after, end) for end in ("low", "high"))]
-        least, most = (_interval(each, sqrt(variance)) for each in (min(ratios), max(ratios)))
-        return Interval(middle=old / new, low=least.low, high=most.high)
+        lowest, highest = (_interval(ratio, sqrt(variance)) for ratio in (min(ratios), max(ratios)))
+        return Interval(middle=old / new, low=lowest.low, high=highest.high)
 
-    def _of_steps(self, one: Run, other: Run) -> Interval:
+    def _of_steps(self, old_run: Run, new_run: Run) -> Interval:
         """Ratio of steady steps for each sample."""
         regression = self.regressions.get("step")
         if regression is None:
             return Interval(middle=1.0, low=0.0, high=float("inf"))
-        before, after = (self._of_step(regression, each.facts) for each in (one, other))
+        before, after = (self._of_step(regression, run.facts) for run in (old_run, new_run))
         difference = regression.mean(before) - regression.mean(after)
-        if one.peak and other.peak:
-            difference += log(other.peak / one.peak)
+        if old_run.peak and new_run.peak:
+            difference += log(new_run.peak / old_run.peak)
         return _interval(exp(difference), sqrt(regression.variance_between(before, after)))
 
 

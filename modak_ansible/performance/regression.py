@@ -30,7 +30,7 @@ class _Rows(dict[int, tuple[float, ...]]):
         row = self._stored[place]
         if isinstance(row, str):
             try:
-                row = tuple(int(each) / UNIT for each in row.split())
+                row = tuple(int(number) / UNIT for number in row.split())
             except ValueError as error:
                 raise ModakError(f"the fitted model is damaged: correlations.{place}: {error}", hint=AGAIN) from error
         self[place] = row = (*row, 1.0)
@@ -54,16 +54,16 @@ class Regression:
         self._spread = part.spread
 
     def vector(self, features: Iterable[Feature]) -> Vector:
-        seen: dict[int, float] = {}
-        unseen: dict[str, float] = {}
+        values: dict[int, float] = {}
+        unknown_values: dict[str, float] = {}
         place, spread = self._place, self._spread
         for group, name, value in features:
             where = place.get(name)
             if where is None:
-                unseen[name] = value * spread.get(group, spread.get(usual_group(group), 0.0))
+                unknown_values[name] = value * spread.get(group, spread.get(usual_group(group), 0.0))
             else:
-                seen[where] = seen.get(where, 0.0) + value
-        return Vector(seen, unseen)
+                values[where] = values.get(where, 0.0) + value
+        return Vector(values, unknown_values)
 
     def mean(self, vector: Vector) -> float:
         """The logarithm that they make together; what nobody has seen counts as its group's mean, nought."""
@@ -79,8 +79,8 @@ class Regression:
         factors = self.part.calibration
         kinds = unmeasured(facts, self.counts) if factors else []
         # too few machines are on record to say how wide: as wide as for work, and no narrower than the prior
-        usual = max(1.0, factors.get("workloads", 1.0))
-        factor = max((factors.get(kind, usual) for kind in kinds), default=1.0)
+        default = max(1.0, factors.get("workloads", 1.0))
+        factor = max((factors.get(kind, default) for kind in kinds), default=1.0)
         return factor**2 * (self.variance(vector) + self.noise(facts.framework))
 
     @property
@@ -105,9 +105,9 @@ class Regression:
     def noise(self, framework: str) -> float:
         """Variance of a run around what its features say, the machine's own changes included."""
         noise = self.part.noise.get(framework, self.part.noise.get("", 0.0))
-        return float(noise**2 + fsum(each**2 for each in self.part.passing.values()))
+        return float(noise**2 + fsum(deviation**2 for deviation in self.part.passing.values()))
 
-    def _variance(self, weights: Iterable[tuple[int, float]], unseen: Iterable[float]) -> float:
+    def _variance(self, weights: Iterable[tuple[int, float]], unknown_values: Iterable[float]) -> float:
         rows, deviations, total = self._rows, self._deviations, 0.0
         before: list[tuple[int, float]] = []
         for where, weight in sorted(weights):
@@ -118,4 +118,4 @@ class Regression:
                 inner += factor * row[other]
             total += own * inner
             before.append((where, own))
-        return max(0.0, 2.0 * total) + fsum(each * each for each in unseen)  # in any order
+        return max(0.0, 2.0 * total) + fsum(value * value for value in unknown_values)  # in any order

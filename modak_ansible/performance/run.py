@@ -89,10 +89,10 @@ class Runs:
             sharing = 1 if question.split else processes  # who split layers have the same batches
             # the last of a batch that is shared out may have fewer samples, or none
             size = work.batch_size if question.shares_batch else batch * sharing
-            whole = work.samples / (size or batch)
+            batches = work.samples / (size or batch)
             # what is evaluated each process sees, and it is the forward pass, a third of a step's computing
-            evaluated = 0.0 if _timed_with_all(question, whole) else (work.evaluated or 0) / (3 * batch)
-            steps = work.epochs * (max(1.0, whole if sharing == 1 else ceil(whole)) + evaluated)
+            evaluated = 0.0 if _timed_with_all(question, batches) else (work.evaluated or 0) / (3 * batch)
+            steps = work.epochs * (max(1.0, batches if sharing == 1 else ceil(batches)) + evaluated)
         return Run(facts, work, peak, peak_of, steps, machine, batch, self._reference(question))
 
     def _reference(self, question: Question) -> Reference | None:
@@ -101,22 +101,22 @@ class Runs:
         if timed is None:
             return None
         alone = {"nodes": 1, "processes_per_node": 1, "shares_batch": False, "gathers": False, "copies": 1}
-        had = timed.model_dump(include={"settings", "container", "threads"})
+        details = timed.model_dump(include={"settings", "container", "threads"})
         if question.origin not in _OF_USERS and timed.entry != question.entry:
-            had |= {"entry": timed.entry, "version": timed.version}
+            details |= {"entry": timed.entry, "version": timed.version}
         work = question.work.model_copy(update={"batch_size": timed.batch_size or question.work.batch_size})
-        there = question.model_copy(update={**alone, **had, "split": None, "work": work, "timed": None})
-        return Reference(timed, there, self.of(there))
+        reference = question.model_copy(update={**alone, **details, "split": None, "work": work, "timed": None})
+        return Reference(timed, reference, self.of(reference))
 
     def _work(self, question: Question) -> Work:
         """The question's own facts, and those of the workload of the same name for what it leaves open."""
         work = question.work
-        known = self._workloads.get(work.name) if work.name else None
+        workload = self._workloads.get(work.name) if work.name else None
         changes: dict[str, object] = {} if work.name == work.workload else {"workload": work.name}
-        if known is not None:
+        if workload is not None:
             for name in _OF_WORKLOAD:
-                if not getattr(work, name) and getattr(known, name):
-                    changes[name] = getattr(known, name)
+                if not getattr(work, name) and getattr(workload, name):
+                    changes[name] = getattr(workload, name)
         batch = whole_number(question.settings.get("batch_size"))
         if batch:
             changes["batch_size"] = batch
@@ -126,15 +126,19 @@ class Runs:
         """The machine of the records that is meant, and its name where nobody can tell whether it is the same."""
         if question.accelerator:  # a target may know its vendor alone
             word = question.accelerator.lower()
-            called = [each for each in self._machines.values() if each.is_accelerator and word in each.name.lower()]
+            called = [
+                accelerator
+                for accelerator in self._machines.values()
+                if accelerator.is_accelerator and word in accelerator.name.lower()
+            ]
             return (called[0], "") if len(called) == 1 else (None, "")
         processors = [machine for machine in self._machines.values() if not machine.is_accelerator]
-        named = [machine for machine in processors if _may_be_called(machine, question)]
-        same = {machine.name: is_same(machine, question) for machine in named}
-        for machine in sorted(named, key=lambda each: _difference(each, question)):
+        matches = [machine for machine in processors if _may_be_called(machine, question)]
+        same = {machine.name: is_same(machine, question) for machine in matches}
+        for machine in sorted(matches, key=lambda candidate: _difference(candidate, question)):
             if same[machine.name]:
                 return machine, ""
-        maybe = [machine for machine in named if same[machine.name] is None]
+        maybe = [machine for machine in matches if same[machine.name] is None]
         if maybe:
             return maybe[0], maybe[0].name
         if question.processor:
@@ -169,9 +173,13 @@ def is_same(machine: Machine, question: Question) -> bool | None:
     A name alone says little: virtual machines are called AMD EPYC whatever they have. Nor does a level of x86-64, which
     is what archspec knows of those that hide units, where the records say no more of the processor than such a name.
     """
-    one, other = (TARGETS.get(each) for each in (machine.architecture, question.architecture))
+    own_architecture, asked_architecture = (TARGETS.get(name) for name in (machine.architecture, question.architecture))
     exact = machine.architecture == question.architecture
-    wide, narrow = (one, other) if one and other and one in other.ancestors else (other, one)
+    wide, narrow = (
+        (own_architecture, asked_architecture)
+        if own_architecture and asked_architecture and own_architecture in asked_architecture.ancestors
+        else (asked_architecture, own_architecture)
+    )
     if (
         not exact
         and question.architecture
@@ -183,7 +191,7 @@ def is_same(machine: Machine, question: Question) -> bool | None:
         ratio = question.peak_gflops / question.node_cores / (machine.peaks[cores] / cores)
         return 1 / _ALIKE_PEAKS < ratio < _ALIKE_PEAKS
     if machine.processor != question.processor:
-        return True if exact and one and one.vendor != "generic" else None
+        return True if exact and own_architecture and own_architecture.vendor != "generic" else None
     return True if exact or any(map(str.isdigit, machine.processor)) else None
 
 

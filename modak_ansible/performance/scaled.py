@@ -15,7 +15,7 @@ from modak_ansible.model.request import Request
 from modak_ansible.model.scaled import Scaled, ScalePoint, Shape
 from modak_ansible.model.target import Scheduler
 from modak_ansible.optimisations.base import between
-from modak_ansible.performance.scaling import Limits, Run, Scaling, choose, fit_scaling, seen_efficiency
+from modak_ansible.performance.scaling import Limits, Scaling, ScalingRun, choose, fit_scaling, seen_efficiency
 
 _THREADED = {"openmp"}
 _SHOWN = 64  # numbers of nodes in a curve; of more, the powers of two
@@ -28,32 +28,32 @@ class Predictor(Protocol):
         """How long a whole run takes."""
 
 
-def scaled_program(request: Request, runs: Sequence[Run] = ()) -> Scaled | None:
+def scaled_program(request: Request, runs: Sequence[ScalingRun] = ()) -> Scaled | None:
     """The best shape of a program for what it asks for; None where it leaves nothing to the planner, or is a training.
 
     Args:
         runs: measured ones of this program on this machine, with several numbers of processes (of threads, for a
             program that has threads alone).
     """
-    wanted, hpc = request.scale, request.application.hpc
-    if wanted is None or hpc is None:
+    scale, hpc = request.scale, request.application.hpc
+    if scale is None or hpc is None:
         return None
-    asked, threads = _asked(request)
+    shape_asked, threads = _asked(request)
     is_threaded = hpc.parallelisation in _THREADED
-    stays = Scaled(asked, asked, threads, threads)
+    stays = Scaled(shape_asked, shape_asked, threads, threads)
     if not is_threaded and hpc.parallelisation != "mpi":
         return stays._replace(why_not=f"a program with {hpc.parallelisation} is one process")
     if is_threaded and not _cores(request):
         return stays._replace(why_not="the number of cores of a node is not known")
-    law, source = _law(request, runs, threads if is_threaded else asked.processes)
+    law, source = _law(request, runs, threads if is_threaded else shape_asked.processes)
     if law is None or not law.is_known:
         return stays._replace(why_not=_UNKNOWN)
-    limits = _limits(request, asked, threads, is_threaded=is_threaded)
-    shape = choose(law, wanted, limits, request.resources.walltime)
-    before, now = threads if is_threaded else asked.processes, shape.processes
+    limits = _limits(request, shape_asked, threads, is_threaded=is_threaded)
+    shape = choose(law, scale, limits, request.resources.walltime)
+    before, now = threads if is_threaded else shape_asked.processes, shape.processes
     return Scaled(
-        asked=asked,
-        taken=asked if is_threaded else shape,
+        asked=shape_asked,
+        taken=shape_asked if is_threaded else shape,
         threads=threads,
         threads_taken=now if is_threaded else threads,
         efficiency=law.efficiency(now),
@@ -67,7 +67,7 @@ def scaled_training(
     layout: ProcessLayout,
     question: Question,
     model: Predictor,
-    runs: Sequence[Run] = (),
+    runs: Sequence[ScalingRun] = (),
     hosts: int = 1,
 ) -> Scaled | None:
     """The best number of whole nodes of a training for what it asks for; None where it leaves nothing to the planner.
@@ -77,48 +77,48 @@ def scaled_training(
         runs: measured ones of the same training, with several numbers of processes: what the curve has of them is said.
         hosts: of a target without a scheduler, as many as its ranks can be started on.
     """
-    wanted = request.scale
-    if wanted is None:
+    scale = request.scale
+    if scale is None:
         return None
-    asked, threads = Shape(layout.nodes, layout.processes_per_node), layout.threads_of_process
-    stays = Scaled(asked, asked, threads, threads)
+    shape_asked, threads = Shape(layout.nodes, layout.processes_per_node), layout.threads_of_process
+    stays = Scaled(shape_asked, shape_asked, threads, threads)
     try:
-        said = request.application.distributed
-        several = layout._replace(nodes=(said.degree if said else None) or 2)
+        distributed = request.application.distributed
+        several = layout._replace(nodes=(distributed.degree if distributed else None) or 2)
         question = question.model_copy(update=dict(between(request, several, question.settings)))
     except CannotPlan as error:
         return stays._replace(why_not=error.message)
-    limits = _limits(request, asked, threads, is_threaded=False, hosts=hosts)
-    each = limits.processes_per_node
+    limits = _limits(request, shape_asked, threads, is_threaded=False, hosts=hosts)
+    per_node = limits.processes_per_node
     question, without = _measured(_of(question, Shape(1, 1)), model)
     alone = model.predict(_with(question, request, layout, Shape(1, 1)))
-    seen = Counter(run.processes for run in runs)
+    measured_counts = Counter(run.processes for run in runs)
     curve: list[ScalePoint] = []
     for nodes in _weighed(limits.nodes):
-        shape = Shape(nodes, each)
+        shape = Shape(nodes, per_node)
         try:
-            found = model.predict(_with(question, request, layout, shape))
+            prediction = model.predict(_with(question, request, layout, shape))
         except CannotPlan:  # such as a degree that does not divide them
             continue
-        if not found.known or not alone.known:
-            doubts = (*alone.doubts, *found.doubts)
+        if not prediction.known or not alone.known:
+            doubts = (*alone.doubts, *prediction.doubts)
             return stays._replace(why_not=f"how it scales is not known: {doubts[0]}" if doubts else _UNKNOWN)
-        efficiency = alone.seconds.middle / (shape.processes * found.seconds.middle)
+        efficiency = alone.seconds.middle / (shape.processes * prediction.seconds.middle)
         curve.append(
             ScalePoint(
                 nodes=nodes,
                 processes=shape.processes,
-                seconds=found.seconds,
+                seconds=prediction.seconds,
                 efficiency=efficiency,
-                core_hours=found.core_hours,
-                measured=seen[shape.processes],
+                core_hours=prediction.core_hours,
+                measured=measured_counts[shape.processes],
             )
         )
     law = _Curve({1: (alone.seconds.middle, 1.0), **{p.processes: (p.seconds.middle, p.efficiency) for p in curve}})
-    shape = choose(law, wanted, limits, request.resources.walltime, fills_nodes=True)
-    before = model.predict(_with(question, request, layout, asked))
+    shape = choose(law, scale, limits, request.resources.walltime, fills_nodes=True)
+    before = model.predict(_with(question, request, layout, shape_asked))
     return Scaled(
-        asked=asked,
+        asked=shape_asked,
         taken=shape,
         threads=threads,
         threads_taken=threads,
@@ -135,8 +135,8 @@ def _with(question: Question, request: Request, layout: ProcessLayout, shape: Sh
     Raises:
         CannotPlan: so many cannot be.
     """
-    there = layout._replace(nodes=shape.nodes, processes_per_node=shape.processes_per_node)
-    return _of(question, shape).model_copy(update=dict(between(request, there, question.settings)))
+    scaled_layout = layout._replace(nodes=shape.nodes, processes_per_node=shape.processes_per_node)
+    return _of(question, shape).model_copy(update=dict(between(request, scaled_layout, question.settings)))
 
 
 def _measured(question: Question, model: Predictor) -> tuple[Question, str]:
@@ -147,11 +147,13 @@ def _measured(question: Question, model: Predictor) -> tuple[Question, str]:
     def having(settings: Mapping[str, str]) -> Question:
         return question.model_copy(update={"settings": dict(settings)})
 
-    left = {
+    measured = {
         name: setting for name, setting in question.settings.items() if model.predict(having({name: setting})).known
     }
-    gone = [f"{name.replace('_', ' ')} {setting}" for name, setting in question.settings.items() if name not in left]
-    return having(left), f", without the effect of {' and '.join(gone)}, which was not measured" if gone else ""
+    names = [
+        f"{name.replace('_', ' ')} {setting}" for name, setting in question.settings.items() if name not in measured
+    ]
+    return having(measured), f", without the effect of {' and '.join(names)}, which was not measured" if names else ""
 
 
 class _Curve(NamedTuple):
@@ -170,12 +172,12 @@ class _Curve(NamedTuple):
         return self.points[processes][1] if processes in self.points else 0.0
 
 
-def _weighed(most: int) -> list[int]:
+def _weighed(limit: int) -> list[int]:
     """Numbers of nodes up to so many."""
-    if most <= _SHOWN:
-        return list(range(1, most + 1))
-    powers = [2**power for power in range(most.bit_length())]
-    return sorted({*range(1, _SHOWN + 1), *powers, most})
+    if limit <= _SHOWN:
+        return list(range(1, limit + 1))
+    powers = [2**power for power in range(limit.bit_length())]
+    return sorted({*range(1, _SHOWN + 1), *powers, limit})
 
 
 def _of(question: Question, shape: Shape) -> Question:
@@ -192,8 +194,8 @@ def _asked(request: Request) -> tuple[Shape, int]:
 def with_shape(request: Request, scaled: Scaled) -> Request:
     """The request with what is taken, and nothing of the job's options against it."""
     application, resources = request.application, request.resources
-    nodes, each = scaled.taken
-    layout = resources.layout._replace(nodes=nodes, processes_per_node=each)
+    nodes, per_node = scaled.taken
+    layout = resources.layout._replace(nodes=nodes, processes_per_node=per_node)
     options = dict(ONE_PROCESS)
     if application.hpc is not None:
         is_threaded = application.hpc.parallelisation in _THREADED
@@ -215,33 +217,33 @@ def with_shape(request: Request, scaled: Scaled) -> Request:
 _UNKNOWN = "how it scales is not known: no records with two numbers of processes, no scaling_efficiency that was seen"
 
 
-def _law(request: Request, runs: Sequence[Run], asked: int) -> tuple[Scaling | None, str]:
+def _law(request: Request, runs: Sequence[ScalingRun], processes: int) -> tuple[Scaling | None, str]:
     """From measured runs, or else from the efficiency that the request says was seen with what it asks for."""
     if len({run.processes for run in runs}) > 1:
         return fit_scaling(runs), f"{len(runs)} records"
     hpc = request.application.hpc
     if hpc is not None and hpc.scaling_efficiency is not None:
-        return seen_efficiency(asked, hpc.scaling_efficiency), "the efficiency that was seen"
+        return seen_efficiency(processes, hpc.scaling_efficiency), "the efficiency that was seen"
     return None, ""
 
 
-def _limits(request: Request, asked: Shape, threads: int, *, is_threaded: bool, hosts: int = 1) -> Limits:
+def _limits(request: Request, shape: Shape, threads: int, *, is_threaded: bool, hosts: int = 1) -> Limits:
     """Of the partition, or of the hosts where there is no scheduler; what nobody knows is not exceeded."""
     hpc, resources, target = request.application.hpc, request.resources, request.target
     cores = _cores(request)
     if is_threaded:
         return Limits(nodes=1, cores=cores or threads)
     partition = target.partition(resources.partition)
-    most = request.scale.at_most if request.scale else None
-    nodes = partition.nodes if partition and partition.nodes else most or asked.nodes
+    limit = request.scale.at_most if request.scale else None
+    nodes = partition.nodes if partition and partition.nodes else limit or shape.nodes
     if target.scheduler is Scheduler.NONE:
         nodes = hosts
-    nodes = min(nodes, most or nodes)
+    nodes = min(nodes, limit or nodes)
     shared = (hpc.core_subscription if hpc else None) or 1
-    each, memory = request.job_options.minimum_memory_per_processor, _memory(request)
-    if each and memory and cores:
-        cores = min(cores, memory // each)
-    limits = Limits(nodes, cores or asked.processes_per_node * threads, threads, shared)
+    memory_per_process, memory = request.job_options.minimum_memory_per_processor, _memory(request)
+    if memory_per_process and memory and cores:
+        cores = min(cores, memory // memory_per_process)
+    limits = Limits(nodes, cores or shape.processes_per_node * threads, threads, shared)
     if resources.accelerators:  # a process for each of them
         limits = Limits(nodes, min(limits.processes_per_node, resources.accelerators), 1, 1)
     return limits
@@ -249,8 +251,8 @@ def _limits(request: Request, asked: Shape, threads: int, *, is_threaded: bool, 
 
 def _memory(request: Request) -> int | None:
     """Bytes that a job may have of a node."""
-    there = request.target.memory_in(request.target.partition(request.resources.partition))
-    return request.resources.memory or there
+    installed = request.target.memory_in(request.target.partition(request.resources.partition))
+    return request.resources.memory or installed
 
 
 def _cores(request: Request) -> int | None:

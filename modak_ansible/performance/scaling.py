@@ -22,7 +22,7 @@ _SLACK = 1e-9
 _FORMS: dict[Form, Callable[[int], float]] = {"log2": log2, "linear": lambda p: p - 1.0}
 
 
-class Run(NamedTuple):
+class ScalingRun(NamedTuple):
     """A measured run: seconds of the same whole work, by so many processes."""
 
     processes: int
@@ -58,7 +58,7 @@ class Scaling(NamedTuple):
         return serial_time / (processes * parallel_time) if parallel_time > 0 and serial_time > 0 else 0.0
 
 
-def fit_scaling(runs: Iterable[Run]) -> Scaling:
+def fit_scaling(runs: Iterable[ScalingRun]) -> Scaling:
     """The law that fits some runs best, relative to each run's own time.
 
     With one number of processes nothing is known of another; with two there is no telling communication from what is
@@ -170,7 +170,9 @@ def shapes(limits: Limits, most_processes: int, *, fills_nodes: bool = False) ->
 # --- non-negative least squares of at most three coefficients
 
 
-def _least_squares(runs: Sequence[Run], form: Form, coefficient_count: int) -> tuple[float, tuple[float, float, float]]:
+def _least_squares(
+    runs: Sequence[ScalingRun], form: Form, coefficient_count: int
+) -> tuple[float, tuple[float, float, float]]:
     """The smallest sum of squared relative differences, and the coefficients that have it."""
     share = _FORMS[form]
     columns = [[1.0, 1.0 / run.processes, share(run.processes)][:coefficient_count] for run in runs]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from modak_ansible.model.request import Request
 from modak_ansible.performance.fit.machines import called, machine_name
-from modak_ansible.performance.scaling import Run
+from modak_ansible.performance.scaling import ScalingRun
 from modak_ansible.performance.stored import Series
 
 if TYPE_CHECKING:  # planning reads no records, and what they are made of takes a moment
@@ -21,7 +21,7 @@ _Key = tuple[str, str, str, str, tuple[tuple[str, str], ...]]
 
 def series(records: Iterable[Record]) -> tuple[Series, ...]:
     """Of every program that was measured with more than one number of processes, or of threads."""
-    found: dict[_Key, list[tuple[int, float]]] = {}
+    by_program: dict[_Key, list[tuple[int, float]]] = {}
     for record in records:
         if record.outcome != "measured":
             continue
@@ -32,7 +32,7 @@ def series(records: Iterable[Record]) -> tuple[Series, ...]:
             record.entry,
             tuple(sorted(record.settings.items())),
         )
-        found.setdefault(key, []).extend(_runs(record))
+        by_program.setdefault(key, []).extend(_runs(record))
     return tuple(
         Series(
             name=name,
@@ -42,27 +42,27 @@ def series(records: Iterable[Record]) -> tuple[Series, ...]:
             settings=dict(settings),
             runs=tuple(sorted(runs)),
         )
-        for (name, program, machine, entry, settings), runs in sorted(found.items())
+        for (name, program, machine, entry, settings), runs in sorted(by_program.items())
         if len({processes for processes, _ in runs}) > 1
     )
 
 
-def runs_for(request: Request, known: Sequence[Series]) -> tuple[Run, ...]:
+def runs_for(request: Request, all_series: Sequence[Series]) -> tuple[ScalingRun, ...]:
     """The runs that say most of how a request's program scales: those with the most numbers of processes."""
     application, processor = request.application, request.target.processor
-    here = processor.model and called(processor.model, processor.architecture)
+    this_machine = processor.model and called(processor.model, processor.architecture)
     name = application.name if application.hpc else application.work.workload or request.training
-    mine = [series for series in known if series.name == name and series.program in ("", application.program)]
-    mine = [series for series in mine if series.program] or mine
-    machines = {each.machine for each in mine}
-    if here or len(machines) > 1:
-        mine = [each for each in mine if each.machine == here]
-    most = max(mine, key=lambda each: len({processes for processes, _ in each.runs}), default=None)
-    return tuple(Run(*run) for run in most.runs) if most else ()
+    matches = [series for series in all_series if series.name == name and series.program in ("", application.program)]
+    matches = [series for series in matches if series.program] or matches
+    machines = {one_series.machine for one_series in matches}
+    if this_machine or len(machines) > 1:
+        matches = [one_series for one_series in matches if one_series.machine == this_machine]
+    richest = max(matches, key=lambda one_series: len({processes for processes, _ in one_series.runs}), default=None)
+    return tuple(ScalingRun(*run) for run in richest.runs) if richest else ()
 
 
 def _program(record: Record) -> str:
-    return next((str(each.about[PROGRAM]) for each in record.measures if PROGRAM in each.about), "")
+    return next((str(measure.about[PROGRAM]) for measure in record.measures if PROGRAM in measure.about), "")
 
 
 def _runs(record: Record) -> list[tuple[int, float]]:
@@ -74,10 +74,10 @@ def _runs(record: Record) -> list[tuple[int, float]]:
         return [(processes, seconds / images) for seconds in epochs if seconds > 0 and images > 0]
     if record.steps is not None and record.steps.median_seconds and record.steps.batch_size:
         return [(processes, record.steps.median_seconds / (record.steps.batch_size * processes))]
-    found = []
+    runs = []
     for measure in record.measures:
         if measure.name == RUN and measure.unit == "s":
             count = int(measure.about.get("processes", 1))
             threads = int(measure.about.get("threads", 1))
-            found += [(count if count > 1 else threads, seconds) for seconds in measure.samples if seconds > 0]
-    return found
+            runs += [(count if count > 1 else threads, seconds) for seconds in measure.samples if seconds > 0]
+    return runs

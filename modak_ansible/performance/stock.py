@@ -23,11 +23,13 @@ def is_stock(framework: str, name: str, value: str) -> bool:
 
 def switched(framework: str, settings: Mapping[str, str]) -> dict[str, str]:
     """The switches that differ from stock, sorted; what the model sees by other facts of the run is left out."""
-    known = _by_name()
+    known_optimisations = _by_name()
     return {
         name: value
         for name, value in sorted(settings.items())
-        if name not in _FACTS and (name not in known or known[name].is_switch) and not is_stock(framework, name, value)
+        if name not in _FACTS
+        and (name not in known_optimisations or known_optimisations[name].is_switch)
+        and not is_stock(framework, name, value)
     }
 
 
@@ -39,7 +41,7 @@ def recorded(framework: str, suite: str, settings: Mapping[str, str]) -> dict[st
 
 @cache
 def suite_switches() -> dict[str, type[Optimisation]]:
-    return {name: each for name, each in _by_name().items() if each.suite_default is not None}
+    return {name: optimisation for name, optimisation in _by_name().items() if optimisation.suite_default is not None}
 
 
 @cache

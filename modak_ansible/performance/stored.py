@@ -57,7 +57,7 @@ class Part(Model):
     def _fits_together(self) -> Self:
         size = len(self.names)
         lists = (self.groups, self.mean, self.deviations, self.correlations, self.counts)
-        if not all(len(each) == size for each in lists):
+        if not all(len(values) == size for values in lists):
             raise ValueError("its lists have different lengths")
         lengths = (row.count(" ") + bool(row) if isinstance(row, str) else len(row) for row in self.correlations)
         if any(length != place for place, length in enumerate(lengths)):
@@ -140,10 +140,10 @@ def read_stored(path: Path) -> Stored:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ModakError(f"{path} is damaged: {error}", hint=AGAIN) from error
-    known = (data.get("schema_version"), data.get("features")) if isinstance(data, dict) else (None, None)
-    if known != (SCHEMA, FEATURES):
+    version = (data.get("schema_version"), data.get("features")) if isinstance(data, dict) else (None, None)
+    if version != (SCHEMA, FEATURES):
         raise OfAnotherVersion(
-            f"{path} was fitted by another version: it is {known[0]} with features {known[1]}, "
+            f"{path} was fitted by another version: it is {version[0]} with features {version[1]}, "
             f"and this is {SCHEMA} with features {FEATURES}",
             hint=AGAIN,
         )

@@ -16,18 +16,20 @@ from modak_ansible.performance.features import Facts
 Sets = Mapping[str, tuple[tuple[str, ...], ...]]
 
 
-def together(found: Iterable[Facts]) -> dict[str, tuple[tuple[str, ...], ...]]:
+def together(all_facts: Iterable[Facts]) -> dict[str, tuple[tuple[str, ...], ...]]:
     """The largest sets of a build and switches that ran together, by framework with version, in a fixed order."""
     sets: dict[str, set[frozenset[str]]] = {}
-    for facts in found:
+    for facts in all_facts:
         sets.setdefault(_place(facts), set()).add(frozenset([_build(facts), *_named(facts.switches)]))
     return {
-        place: tuple(sorted(tuple(sorted(each)) for each in known if not any(each < other for other in known)))
-        for place, known in sorted(sets.items())
+        place: tuple(
+            sorted(tuple(sorted(member)) for member in members if not any(member < another for another in members))
+        )
+        for place, members in sorted(sets.items())
     }
 
 
-class Together:
+class Combinations:
     """What the records have of switches together.
 
     Args:
@@ -36,10 +38,10 @@ class Together:
 
     def __init__(self, sets: Sets) -> None:
         self._sets: dict[str, list[frozenset[str]]] = {}
-        for place, known in sets.items():
-            for each in {place, place.partition(" ")[0]}:  # of a version, and of one that nobody says
-                self._sets.setdefault(each, []).extend(map(frozenset, known))
-        self._single = {place: frozenset().union(*known) for place, known in self._sets.items()}
+        for place, members in sets.items():
+            for place_or_framework in {place, place.partition(" ")[0]}:  # of a version, and of one that nobody says
+                self._sets.setdefault(place_or_framework, []).extend(map(frozenset, members))
+        self._single = {place: frozenset().union(*members) for place, members in self._sets.items()}
 
     def uncounted(self, facts: Facts, seconds: Callable[[Facts], float]) -> tuple[str, ...]:
         """The switches whose gain does not count beside the others, by name; none where all is on record.
@@ -51,36 +53,36 @@ class Together:
         """
         place = _place(facts)
         single = self._single.get(place, frozenset())
-        known = {name: value for name, value in facts.switches.items() if f"{name}={value}" in single}
+        counted = {name: value for name, value in facts.switches.items() if f"{name}={value}" in single}
         build = [_build(facts)] if _build(facts) in single else []
-        if len(known) + len(build) < 2 or self._has(place, [*build, *_named(known)]):
+        if len(counted) + len(build) < 2 or self._has(place, [*build, *_named(counted)]):
             return ()
 
         def of(names: Collection[str]) -> float:
-            kept = {name: value for name, value in facts.switches.items() if name not in known or name in names}
-            return seconds(facts._replace(switches=kept))
+            remaining = {name: value for name, value in facts.switches.items() if name not in counted or name in names}
+            return seconds(facts._replace(switches=remaining))
 
         stock = of(())
-        losses = [name for name in known if of((name,)) >= stock]
-        gains = [name for name in known if name not in losses]
-        best = min(self._parts(place, build, known, gains, losses), key=lambda part: of((*part, *losses)))
-        return tuple(name for name in gains if name not in best) if of((*best, *losses)) > of(known) else ()
+        losses = [name for name in counted if of((name,)) >= stock]
+        gains = [name for name in counted if name not in losses]
+        best = min(self._parts(place, build, counted, gains, losses), key=lambda part: of((*part, *losses)))
+        return tuple(name for name in gains if name not in best) if of((*best, *losses)) > of(counted) else ()
 
     def _parts(
-        self, place: str, build: list[str], known: Mapping[str, str], gains: list[str], losses: list[str]
+        self, place: str, build: list[str], switches: Mapping[str, str], gains: list[str], losses: list[str]
     ) -> Iterator[tuple[str, ...]]:
         """Gains that ran together with each other and with every loss; the larger parts first."""
         for size in range(len(gains), -1, -1):
             for part in combinations(gains, size):
-                counted = [*build, *(f"{name}={known[name]}" for name in part)]
+                names = [*build, *(f"{name}={switches[name]}" for name in part)]
                 if not part or all(
-                    self._has(place, [*counted, f"{name}={known[name]}"]) for name in losses or part[:1]
+                    self._has(place, [*names, f"{name}={switches[name]}"]) for name in losses or part[:1]
                 ):
                     yield part
 
-    def _has(self, place: str, wanted: Iterable[str]) -> bool:
-        wanted = frozenset(wanted)
-        return any(wanted <= each for each in self._sets.get(place, ()))
+    def _has(self, place: str, names: Iterable[str]) -> bool:
+        names = frozenset(names)
+        return any(names <= members for members in self._sets.get(place, ()))
 
 
 def _place(facts: Facts) -> str:

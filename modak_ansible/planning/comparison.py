@@ -40,11 +40,11 @@ class Weighing:
             self._gains[key] = self.model.gain(old.question, new.question)
         return self._gains[key]
 
-    def best(self, first: Configuration, others: list[Configuration]) -> Configuration:
+    def best(self, first: Configuration, candidates: list[Configuration]) -> Configuration:
         """The one that surely gains most over the first, of those whose gain is more than noise."""
         best, ratio = first, 1.0
-        for other in others:
-            gain = self.gain(first, other)
+        for candidate in candidates:
+            gain = self.gain(first, candidate)
             if gain.is_faster() and gain.surely() > ratio:
-                best, ratio = other, gain.surely()
+                best, ratio = candidate, gain.surely()
         return best

@@ -70,13 +70,17 @@ class Configurations:
     """
 
     def __init__(self, start: Draft) -> None:
-        found = optimisations()
+        all_optimisations = optimisations()
         self.start = start
-        self.image = next(optimisation for optimisation in found if optimisation.name == IMAGE)
+        self.image = next(optimisation for optimisation in all_optimisations if optimisation.name == IMAGE)
         self.optimisations = tuple(
-            optimisation for optimisation in found if optimisation.name != IMAGE and _concerns(optimisation, start)
+            optimisation
+            for optimisation in all_optimisations
+            if optimisation.name != IMAGE and _concerns(optimisation, start)
         )
-        self._reads = {optimisation.name: _reads(optimisation, found) for optimisation in self.optimisations}
+        self._reads = {
+            optimisation.name: _reads(optimisation, all_optimisations) for optimisation in self.optimisations
+        }
         self._allowed = NUMERICS.index(start.request.optimisation.numerics)
         self._drafts: dict[str, Draft] = {}
         self._open: dict[tuple[str | None, ...], _Open] = {}
@@ -97,31 +101,31 @@ class Configurations:
         """Whether an option can be had and may be taken."""
         return not option.why_not and self.permits(option)
 
-    def settled(self, build: str, wanted: Mapping[str, str]) -> Configuration:
+    def settled(self, build: str, values: Mapping[str, str]) -> Configuration:
         """The configuration with the values that are wanted, where preferences and safety leave them open, or stock.
 
         Raises:
             CannotPlan: a preference cannot be kept in it.
         """
 
-        def pick(optimisation: Optimisation, found: _Open) -> str:
-            if found.problem:
-                raise found.problem
-            open_to, usual = found.options, found.options[0].value
-            if found.fixed:
-                open_to, usual = found.instead, found.fixed
-            named = next((option for option in open_to if option.value == wanted.get(optimisation.name)), None)
-            return named.value if named and self.may(named) else usual
+        def pick(optimisation: Optimisation, choice: _Open) -> str:
+            if choice.problem:
+                raise choice.problem
+            open_to, default = choice.options, choice.options[0].value
+            if choice.fixed:
+                open_to, default = choice.instead, choice.fixed
+            option = next((option for option in open_to if option.value == values.get(optimisation.name)), None)
+            return option.value if option and self.may(option) else default
 
         return self._configuration(build, pick)
 
-    def exactly(self, build: str, wanted: Mapping[str, str]) -> Configuration:
+    def exactly(self, build: str, values: Mapping[str, str]) -> Configuration:
         """The configuration with the values that are wanted, whether or not they may be taken; the rest is stock."""
 
-        def pick(optimisation: Optimisation, found: _Open) -> str:
-            value = wanted.get(optimisation.name, "")
-            known = any(option.value == value for option in (*found.options, *found.instead))
-            return value if known else found.options[0].value
+        def pick(optimisation: Optimisation, choice: _Open) -> str:
+            value = values.get(optimisation.name, "")
+            is_open = any(option.value == value for option in (*choice.options, *choice.instead))
+            return value if is_open else choice.options[0].value
 
         return self._configuration(build, pick)
 
@@ -132,11 +136,11 @@ class Configurations:
             CannotPlan: a preference cannot be kept in it.
         """
 
-        def pick(optimisation: Optimisation, found: _Open) -> str:
-            if found.problem:
-                raise found.problem
-            is_kept = found.fixed and (found.is_optional or optimisation.acts_on != "code")
-            return found.fixed if is_kept else found.options[0].value
+        def pick(optimisation: Optimisation, choice: _Open) -> str:
+            if choice.problem:
+                raise choice.problem
+            is_kept = choice.fixed and (choice.is_optional or optimisation.acts_on != "code")
+            return choice.fixed if is_kept else choice.options[0].value
 
         return self._configuration(build, pick)
 
@@ -144,25 +148,25 @@ class Configurations:
         """Whether a preference or safety has decided it."""
         return bool(self._find(optimisation, configuration.draft, configuration.values).fixed)
 
-    def tried(self, optimisation: Optimisation, configuration: Configuration) -> tuple[Option, ...]:
+    def tunable(self, optimisation: Optimisation, configuration: Configuration) -> tuple[Option, ...]:
         """What a tuning may try of it in that configuration: nothing of what a preference or safety has decided."""
-        found = self._find(optimisation, configuration.draft, configuration.values)
-        return tuple(filter(self.may, found.instead if found.fixed else found.options))
+        choice = self._find(optimisation, configuration.draft, configuration.values)
+        return tuple(filter(self.may, choice.instead if choice.fixed else choice.options))
 
     def _configuration(self, build: str, pick: _Pick) -> Configuration:
         draft = self._draft(build).copy()
         configuration = Configuration(draft, {IMAGE: build}, {IMAGE: self.builds})
         for optimisation in self.optimisations:
-            found = self._find(optimisation, draft, configuration.values)
-            if not found.options:
-                if found.problem:
-                    raise found.problem
+            choice = self._find(optimisation, draft, configuration.values)
+            if not choice.options:
+                if choice.problem:
+                    raise choice.problem
                 continue
-            value = pick(optimisation, found)
+            value = pick(optimisation, choice)
             optimisation.apply(draft, value)
-            is_instead = any(option.value == value for option in found.instead)
+            is_instead = any(option.value == value for option in choice.instead)
             configuration.values[optimisation.name] = value
-            configuration.options[optimisation.name] = (*found.options, *(found.instead if is_instead else ()))
+            configuration.options[optimisation.name] = (*choice.options, *(choice.instead if is_instead else ()))
         return configuration
 
     def _draft(self, build: str) -> Draft:
@@ -192,8 +196,8 @@ class Configurations:
         if not requested or (not options and optimisation.is_stock(framework_of(draft), requested)):
             return "", None
         about = optimisation.about or f"optimisation.{optimisation.name}"
-        there = [option.value for option in options if not option.why_not]
-        hint = f"use any, or {' or '.join(there)}" if there else "use any"
+        available = [option.value for option in options if not option.why_not]
+        hint = f"use any, or {' or '.join(available)}" if available else "use any"
         option = next((option for option in options if option.value == requested), None)
         if option is None or option.why_not:
             reason = option.why_not if option else f"{about} has no such value here"
@@ -211,10 +215,10 @@ def _concerns(optimisation: Optimisation, start: Draft) -> bool:
     )
 
 
-def _reads(optimisation: Optimisation, found: tuple[Optimisation, ...]) -> tuple[str, ...]:
+def _reads(optimisation: Optimisation, all_optimisations: tuple[Optimisation, ...]) -> tuple[str, ...]:
     """Those whose outcome decides what is open in one: the build, those that it comes after, and those that they do."""
-    by_name = {optimisation.name: optimisation for optimisation in found}
+    by_name = {optimisation.name: optimisation for optimisation in all_optimisations}
     names: list[str] = []
     for name in optimisation.after:
-        names += [*_reads(by_name[name], found), name]
+        names += [*_reads(by_name[name], all_optimisations), name]
     return tuple(dict.fromkeys((IMAGE, *names)))

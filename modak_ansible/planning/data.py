@@ -24,17 +24,21 @@ def with_data(request: Request, catalogue: Catalogue) -> Request:
     Raises:
         CannotPlan: a placeholder or a place of its data cannot be kept, or nobody knows where its data is.
     """
-    found = [_with_published(dataset, field_of(number), catalogue) for number, dataset in enumerate(request.datasets)]
-    request = request.model_copy(update={"dataset": found[0] if found else None, "more_datasets": tuple(found[1:])})
+    datasets = [
+        _with_published(dataset, field_of(number), catalogue) for number, dataset in enumerate(request.datasets)
+    ]
+    request = request.model_copy(
+        update={"dataset": datasets[0] if datasets else None, "more_datasets": tuple(datasets[1:])}
+    )
     _check_names(request)
     _check_placeholders(request)
     _check_mounts(request)
-    there = [_samples_there(dataset, catalogue) for dataset in found]
-    known = next((samples for samples in there if samples is not None), None)
-    if known is None:
+    sample_counts = [_samples_there(dataset, catalogue) for dataset in datasets]
+    samples = next((count for count in sample_counts if count is not None), None)
+    if samples is None:
         return request
     application = request.application
-    work = application.work.model_copy(update={"samples": min(known, application.work.samples or known)})
+    work = application.work.model_copy(update={"samples": min(samples, application.work.samples or samples)})
     return request.model_copy(update={"application": application.model_copy(update={"work": work})})
 
 
@@ -43,13 +47,13 @@ def planned_datasets(
 ) -> list[PlannedDataset]:
     """What the plan says of each dataset."""
     alone = len(request.datasets) == 1
-    named = datasets_named(text for texts in _texts(request).values() for text in texts)
-    found = []
+    names = datasets_named(text for texts in _texts(request).values() for text in texts)
+    planned = []
     for dataset in request.datasets:
         digest = digest_of(_identity(dataset))
         # the catalogue's data alone: a plan of it keeps the digest that it had before there was any other
-        is_plain = alone and dataset.name in catalogue.datasets and dataset.name not in named
-        found.append(
+        is_plain = alone and dataset.name in catalogue.datasets and dataset.name not in names
+        planned.append(
             PlannedDataset(
                 name=dataset.name,
                 format=dataset.format,
@@ -65,7 +69,7 @@ def planned_datasets(
                 variable="" if is_plain else dataset_variable(dataset.name),
             )
         )
-    return found
+    return planned
 
 
 def _stays(dataset: Dataset, staging: str, packed: Collection[str]) -> bool:
@@ -96,19 +100,21 @@ def _identity_of(source: DataSource) -> dict[str, object]:
 
 def _with_published(dataset: Dataset, name: str, catalogue: Catalogue) -> Dataset:
     """A dataset with the known addresses in place of the word ``published``."""
-    known = catalogue.datasets.get(dataset.name)
+    published = catalogue.datasets.get(dataset.name)
     sources: list[DataSource] = []
     for source in dataset.sources:
         if source.kind == "published":
-            if known is None:
+            if published is None:
                 hint = nearest(dataset.name, catalogue.datasets) or "give a folder, or an address with checksums"
                 raise CannotPlan(f"{name}.source", f"no addresses are known for the dataset {dataset.name}", hint)
-            sources += [each.model_copy(update={"unpack": source.unpack}) for each in known.sources]
+            sources += [
+                published_source.model_copy(update={"unpack": source.unpack}) for published_source in published.sources
+            ]
         elif source.kind == "digits":
             sources.append(source.model_copy(update={"label": DIGITS_LABEL}))
         else:
-            if known and source.kind in _LOCAL:
-                _check_published(dataset.name, name, source, known.sources[0])
+            if published and source.kind in _LOCAL:
+                _check_published(dataset.name, name, source, published.sources[0])
             sources.append(source)
         if source.kind in _LOCAL:
             break  # it is there, so nothing behind it will be tried
@@ -118,12 +124,12 @@ def _with_published(dataset: Dataset, name: str, catalogue: Catalogue) -> Datase
 
 def _samples_there(dataset: Dataset, catalogue: Catalogue) -> int | None:
     """Those that the first source has; None where its files are neither here nor the published ones."""
-    first, known = dataset.sources[0], catalogue.datasets.get(dataset.name)
+    first, published = dataset.sources[0], catalogue.datasets.get(dataset.name)
     if first.kind == "digits":
         return DIGITS_SAMPLES
     if first.kind in _LOCAL or first.contents:
         return dataset.samples
-    return known.samples if known and any(_alike(first, source) for source in known.sources) else None
+    return published.samples if published and any(_alike(first, source) for source in published.sources) else None
 
 
 def _alike(one: DataSource, other: DataSource) -> bool:
@@ -145,24 +151,24 @@ def _check_published(dataset: str, name: str, source: DataSource, published: Dat
 
 
 def _check_names(request: Request) -> None:
-    seen: dict[str, str] = {}
+    names: dict[str, str] = {}
     for number, dataset in enumerate(request.datasets):
         variable = dataset_variable(dataset.name)
-        if variable in seen:
-            reason = f"{request.training} has a dataset {seen[variable]} already, and both would be {variable}"
+        if variable in names:
+            reason = f"{request.training} has a dataset {names[variable]} already, and both would be {variable}"
             raise CannotPlan(f"{field_of(number)}.name", reason, "give one of them another name")
-        seen[variable] = dataset.name
+        names[variable] = dataset.name
 
 
 def _check_placeholders(request: Request) -> None:
-    known = [dataset.name for dataset in request.datasets]
+    names = [dataset.name for dataset in request.datasets]
     for field, texts in _texts(request).items():
-        if field != "arguments" and not known:
+        if field != "arguments" and not names:
             continue  # there it is a text like any other
-        if not known and any("{dataset}" in text for text in texts):
+        if not names and any("{dataset}" in text for text in texts):
             raise CannotPlan(field, "{dataset} is used, and the training has no dataset", "- dataset: its node")
-        for name in sorted(datasets_named(texts) - set(known)):
-            hint = nearest(name, known) or "- dataset: its node"
+        for name in sorted(datasets_named(texts) - set(names)):
+            hint = nearest(name, names) or "- dataset: its node"
             raise CannotPlan(field, f"{{dataset.{name}}} is used, and the training has no dataset {name}", hint)
 
 
@@ -175,7 +181,7 @@ def _texts(request: Request) -> dict[str, list[str]]:
         "pre_execution": [*application.pre_execution],
         "post_execution": [*application.post_execution],
     }
-    return {field: [value for value in found if isinstance(value, str)] for field, found in values.items()}
+    return {field: [value for value in texts if isinstance(value, str)] for field, texts in values.items()}
 
 
 def _check_mounts(request: Request) -> None:
@@ -185,7 +191,7 @@ def _check_mounts(request: Request) -> None:
     """
     folder = request.application.folder
     own = [file.path for file in request.application.files]
-    taken: list[str] = []
+    places: list[str] = []
     for number, dataset in enumerate(request.datasets):
         place = dataset.mount_as
         if not place:
@@ -193,15 +199,17 @@ def _check_mounts(request: Request) -> None:
         about = f"{field_of(number)}.mount_as"
         for path in own:
             if _within(path, place) or _within(place, path):
-                shown = f"{folder}/{path}" if folder else path
-                reason = f"{place} is already taken by {shown} of the script's own files, which is not overwritten"
+                file = f"{folder}/{path}" if folder else path
+                reason = f"{place} is already taken by {file} of the script's own files, which is not overwritten"
                 raise CannotPlan(about, reason, "remove that file, or leave it out by files: of the training")
-        for other in taken:
+        for other in places:
             if _within(other, place) or _within(place, other):
                 raise CannotPlan(
-                    about, f"{place} and {other} of another dataset are one inside the other", "choose another place"
+                    about,
+                    f"{place} and {other} of another dataset are one inside the other",
+                    "choose another place",
                 )
-        taken.append(place)
+        places.append(place)
 
 
 def _within(path: str, folder: str) -> bool:

@@ -14,34 +14,34 @@ def is_meant(request: Request, training: str | None) -> bool:
     return training in (None, request.training, request.node)
 
 
-def in_order(requests: list[Request], wanted: set[str]) -> list[Request]:
+def in_order(requests: list[Request], names: set[str]) -> list[Request]:
     """The wanted trainings and all that have to complete before them, those first; else in the order that is given.
 
     Args:
         requests: of a blueprint; none may come after itself, in however wide a circle.
     """
     of_node: dict[str, list[Request]] = {}
-    for each in requests:
-        of_node.setdefault(each.node, []).append(each)
-    done: dict[str, Request] = {}
-    waiting = [request for request in reversed(requests) if request.training in wanted]
+    for request in requests:
+        of_node.setdefault(request.node, []).append(request)
+    ordered: dict[str, Request] = {}
+    waiting = [request for request in reversed(requests) if request.training in names]
     while waiting:
         request = waiting[-1]
-        before = [each for one in request.after for each in of_node.get(one.training, [])]
-        missing = [each for each in before if each.training not in done]
-        if missing and request.training not in done:
-            waiting += reversed(missing)
+        before = [earlier for predecessor in request.after for earlier in of_node.get(predecessor.training, [])]
+        unordered = [earlier for earlier in before if earlier.training not in ordered]
+        if unordered and request.training not in ordered:
+            waiting += reversed(unordered)
         else:
-            done[waiting.pop().training] = request
-    return list(done.values())
+            ordered[waiting.pop().training] = request
+    return list(ordered.values())
 
 
-def after_planned(request: Request, planned: Iterable[tuple[Request, Plan]]) -> Request:
+def after_planned(request: Request, plans: Iterable[tuple[Request, Plan]]) -> Request:
     """The request with the names of the deployments that it comes after, which are planned already."""
     if not request.after:
         return request
-    deployments: dict[str, list[str]] = {each.training: [] for each in request.after}
-    for other, plan in planned:
+    deployments: dict[str, list[str]] = {predecessor.training: [] for predecessor in request.after}
+    for other, plan in plans:
         if other.node in deployments:
             deployments[other.node].append(plan.deployment)
     after = tuple(Predecessor(training=name, deployments=tuple(names)) for name, names in deployments.items())

@@ -23,7 +23,7 @@ _NO_IMAGE = PlannedImage(
 
 def image_of(
     entry: Entry | None,
-    given: GivenImage | None,
+    image: GivenImage | None,
     requirements: tuple[str, ...],
     target: Target,
     catalogue: Catalogue,
@@ -33,7 +33,7 @@ def image_of(
 
     Args:
         entry: the build that was chosen; None where the user gives an image, or where none is needed.
-        given: the user's image.
+        image: the user's image.
         locked: what the plan needs besides the entry, as lines of a lock.
 
     Raises:
@@ -42,8 +42,8 @@ def image_of(
     """
     # what nodes of Kubernetes pull a container host has pushed
     runtime = CONTAINER_RUNTIMES.get("podman" if target.pods else target.container_runtime)
-    if given is not None:
-        layers, python = _given_layers(given, requirements, locked, runtime)
+    if image is not None:
+        layers, python = _given_layers(image, requirements, locked, runtime)
         entry = None
     elif entry is None:
         return _NO_IMAGE
@@ -66,7 +66,7 @@ def image_of(
         path=top.path,
         layers=tuple(layers),
         python=python,
-        seen=given.seen.sha256 if given and given.seen else "",
+        seen=image.seen.sha256 if image and image.seen else "",
     )
 
 
@@ -140,11 +140,11 @@ def _published(
 
 
 def _layer(
-    name: str, definition: str, below: Layer | None, ending: str, kind: LayerKind = "build", **given: Any
+    name: str, definition: str, below: Layer | None, ending: str, kind: LayerKind = "build", **details: Any
 ) -> Layer:
     """A layer that is named by its definition, by what lies below it, and by what else is given of it."""
-    digest = digest_of({"definition": definition, "below": below.digest if below else "", "kind": kind, **given})
-    fields = {"path": f"images/{digest}{ending}", **given}
+    digest = digest_of({"definition": definition, "below": below.digest if below else "", "kind": kind, **details})
+    fields = {"path": f"images/{digest}{ending}", **details}
     return Layer(name=name, kind=kind, digest=digest, definition=definition, **fields)
 
 
@@ -157,8 +157,8 @@ def _built_layers(
     runtime: ContainerRuntime,
 ) -> list[Layer]:
     # what is not compiled for a processor is the same image on all of its family
-    known = archspec.cpu.TARGETS.get(target.processor.architecture)
-    family = known.family.name if known else target.processor.architecture
+    microarchitecture = archspec.cpu.TARGETS.get(target.processor.architecture)
+    family = microarchitecture.family.name if microarchitecture else target.processor.architecture
     architecture = target.processor.architecture if entry.libraries else family
     base = catalogue.bases[entry.base]
     form = _form(runtime)
@@ -169,8 +169,8 @@ def _built_layers(
     except ModakError as error:
         raise CannotPlan("host", f"{entry.name}: {error.message}", error.hint) from error
     framework = _layer(entry.name, definition, bottom, runtime.ending, **_probe(runtime, PYTHON, "-c", entry.probe))
-    more = _requirements_layers(requirements, framework, runtime, PYTHON, entry, locked)
-    return [bottom, framework, *more]
+    requirements_layers = _requirements_layers(requirements, framework, runtime, PYTHON, entry, locked)
+    return [bottom, framework, *requirements_layers]
 
 
 def _form(runtime: ContainerRuntime) -> Literal["docker", "singularity"]:
@@ -210,17 +210,17 @@ def _file_layer(name: str, definition: str, runtime: ContainerRuntime, fields: d
 
 
 def _given_layers(
-    given: GivenImage, requirements: tuple[str, ...], locked: tuple[str, ...], runtime: ContainerRuntime | None
+    image: GivenImage, requirements: tuple[str, ...], locked: tuple[str, ...], runtime: ContainerRuntime | None
 ) -> tuple[list[Layer], str]:
     if runtime is None:
-        raise CannotPlan("image", f"{given.source} needs a container runtime, and the target is set to use none")
-    definition = apptainer.pulled_definition(given.source)
-    fields = {"source": given.source, "checksum": given.checksum or ""}
-    if "://" in given.source:
-        layer = _layer(given.source, definition, None, runtime.ending, "pull", **fields)
+        raise CannotPlan("image", f"{image.source} needs a container runtime, and the target is set to use none")
+    definition = apptainer.pulled_definition(image.source)
+    fields = {"source": image.source, "checksum": image.checksum or ""}
+    if "://" in image.source:
+        layer = _layer(image.source, definition, None, runtime.ending, "pull", **fields)
     else:
-        layer = _file_layer(given.source, definition, runtime, {"path": given.source, **fields})
-    return [layer, *_requirements_layers(requirements, layer, runtime, given.python, locked=locked)], given.python
+        layer = _file_layer(image.source, definition, runtime, {"path": image.source, **fields})
+    return [layer, *_requirements_layers(requirements, layer, runtime, image.python, locked=locked)], image.python
 
 
 def _requirements_layers(
@@ -235,8 +235,8 @@ def _requirements_layers(
         return []
     form = _form(runtime)
     definition = apptainer.requirements_definition(requirements, below.digest, python, entry, locked, form)
-    tried = "\n".join(apptainer.requirements_test(requirements, python, entry))
-    return [_layer("requirements", definition, below, runtime.ending, **_probe(runtime, "sh", "-c", tried))]
+    test = "\n".join(apptainer.requirements_test(requirements, python, entry))
+    return [_layer("requirements", definition, below, runtime.ending, **_probe(runtime, "sh", "-c", test))]
 
 
 def _environment_layer(

@@ -42,9 +42,9 @@ def planned_job(
 def _preferences(job: PlannedJob) -> tuple[str, ...]:
     from modak_ansible.schedulers.kubernetes.directives import UNKNOWN  # noqa: PLC0415 - few preferences are not kept
 
-    lacking = UNKNOWN if job.scheduler is Scheduler.KUBERNETES else ()
+    unsupported = UNKNOWN if job.scheduler is Scheduler.KUBERNETES else ()
     # what a job waits for may make what it reads
-    return (*_OPTIONAL, *(f"job_options.{name}" for name in lacking if name != "job_dependency"))
+    return (*_OPTIONAL, *(f"job_options.{name}" for name in unsupported if name != "job_dependency"))
 
 
 def _asked(draft: Draft) -> PlannedJob:
@@ -115,7 +115,7 @@ def script_parts(
         seal=f"images/{image.digest}.seal" if draft.in_container and image.layers else "",
         signing_key=target.site.signing_key or "" if image.layers else "",
         pods=target.pods,
-        after=tuple((each.training, each.deployments) for each in request.after),
+        after=tuple((predecessor.training, predecessor.deployments) for predecessor in request.after),
     )
 
 
@@ -163,8 +163,8 @@ def _gpu_request(request: Request, processes: int) -> str:
         Scheduler.KUBERNETES: f"{request.target.accelerator.vendor or 'nvidia'}.com/gpu={{count}}",
     }
     default = defaults.get(request.target.scheduler, "--gres=gpu:{count}")
-    wanted = request.target.site.gpu_request or default
-    if "{per_process}" in wanted and count % processes:
+    gpu_request = request.target.site.gpu_request or default
+    if "{per_process}" in gpu_request and count % processes:
         message = f"{count} accelerators of a node cannot be shared evenly among {processes} processes"
         raise CannotPlan("resources.accelerators", message, "use as many processes on each node as it has accelerators")
-    return wanted.replace("{count}", str(count)).replace("{per_process}", str(count // processes))
+    return gpu_request.replace("{count}", str(count)).replace("{per_process}", str(count // processes))

@@ -44,8 +44,8 @@ def notebook_for(request: Request, idle: int) -> Request:
     if application.framework == ANY:
         hint = "name one in a blueprint of its own: framework: pytorch"
         raise UsageError(f"{request.training} trains in any framework, and a notebook needs one", hint=hint)
-    asked = [line.partition(" --hash=")[0].lower() for line in application.requirements]
-    has_own = any(line.startswith("jupyterlab") and line[10:11] in ("", *"<>=!~[ ;") for line in asked)
+    requirements = [line.partition(" --hash=")[0].lower() for line in application.requirements]
+    has_own = any(line.startswith("jupyterlab") and line[10:11] in ("", *"<>=!~[ ;") for line in requirements)
     program = {
         "script": _SCRIPT,
         "arguments": (),

@@ -26,7 +26,7 @@ from modak_ansible.optimisations.computation.memory import planned_memory
 from modak_ansible.optimisations.job.image import collision_of
 from modak_ansible.optimisations.sums import SumsOptimisation
 from modak_ansible.performance.scaled import scaled_program, scaled_training, with_shape
-from modak_ansible.performance.scaling import Run
+from modak_ansible.performance.scaling import ScalingRun
 from modak_ansible.planning.comparison import PerformanceModel
 from modak_ansible.planning.costs.money import planned_cost
 from modak_ansible.planning.data import ON_TARGET, planned_datasets, with_data
@@ -79,7 +79,7 @@ def plan_for(
         CannotPlan: the request asks for what the catalogue or an optimisation does not have.
     """
     catalogue = catalogue or load_catalogue()
-    _check_after(allocation.asked)
+    _check_after(allocation.original)
     allocation, scaled = _scaled(allocation, model)
 
     def chosen_for(allocation: JobAllocation, scaled: Scaled | None) -> Chosen:
@@ -87,7 +87,7 @@ def plan_for(
         draft = Draft(request, catalogue, tuple(refusals), allocation.partition, allocation.layout, scaled=scaled)
         return choose(draft, model, shared)
 
-    weighing = model if allocation.asked.scale and scaled is None else None
+    weighing = model if allocation.original.scale and scaled is None else None
     chosen = chosen_for(_without_sums(allocation) if weighing else allocation, scaled)
     if weighing:
         # How a training scales depends on what a step takes, and so on all that was chosen for it: first for one
@@ -102,10 +102,12 @@ def plan_for(
             chosen = chosen_for(_with(allocation, scaled), scaled)
     draft, request = chosen.draft, chosen.draft.request
     tuning, tuned = planned_tuning(chosen)
-    needed = tuner_packages(draft.entry, request.image) if tuning and tuning.reduction > 1 and draft.entry else ()
+    tuner_requirements = (
+        tuner_packages(draft.entry, request.image) if tuning and tuning.reduction > 1 and draft.entry else ()
+    )
     own = request.application.requirements
     _check_requirements(draft)
-    image = image_of(draft.entry, request.image, own, request.target, catalogue, needed)
+    image = image_of(draft.entry, request.image, own, request.target, catalogue, tuner_requirements)
     datasets = planned_datasets(request, draft.staging, draft.packed, catalogue)
     job = planned_job(draft, image, datasets, tuning)
     parts = {
@@ -126,7 +128,7 @@ def plan_for(
         "candidates": chosen.candidates,
         "tuning": tuning,
         "memory": planned_memory(draft),
-        "scale": _planned_scale(allocation.asked.scale, scaled),
+        "scale": _planned_scale(allocation.original.scale, scaled),
         "after": request.after,
         "beside": request.beside,
         "cost": planned_cost(request.target, chosen.candidates, job.walltime),
@@ -144,13 +146,13 @@ def _check_after(request: Request) -> None:
     Raises:
         CannotPlan: a placeholder names a training that does not come before, or the job waits for others already.
     """
-    application, known = request.application, {each.training for each in request.after}
+    application, names = request.application, {predecessor.training for predecessor in request.after}
     shell = (*application.pre_execution, *application.post_execution)
-    used = trainings_before([*(value for _, value in application.arguments), *application.words, *shell])
-    for name in sorted(used - known):
-        hint = f"- after: {name}, under its requirements" if known == set() else nearest(name, known)
+    used_names = trainings_before([*(value for _, value in application.arguments), *application.words, *shell])
+    for name in sorted(used_names - names):
+        hint = f"- after: {name}, under its requirements" if names == set() else nearest(name, names)
         raise CannotPlan("arguments", f"{{after:{name}}} is used, and the training does not come after {name}", hint)
-    variables = [after_variable(each) for each in known]
+    variables = [after_variable(name) for name in names]
     for name in (variable for variable in variables if variables.count(variable) > 1):
         raise CannotPlan("", f"two trainings before {request.training} would be {name}", "rename one of them")
     if request.job_options.job_dependency and (request.after or request.parallel):
@@ -164,9 +166,9 @@ def _check_requirements(draft: Draft) -> None:
     Raises:
         CannotPlan: a package that the user asks for does not go with the build that was chosen.
     """
-    found = collision_of(draft.entry, draft) if draft.entry else None
-    if found:
-        number, problem = found
+    collision = collision_of(draft.entry, draft) if draft.entry else None
+    if collision:
+        number, problem = collision
         raise CannotPlan(f"requirements_txt.{number}", problem.message, problem.hint)
 
 
@@ -178,13 +180,13 @@ def _scaled(allocation: JobAllocation, model: PerformanceModel | None) -> tuple[
 
     They are settled before all else: what a process has of its node depends on them.
     """
-    found = scaled_program(allocation.request, _runs(allocation, model))
-    return (allocation, None) if found is None else (_with(allocation, found), found)
+    scaled = scaled_program(allocation.request, _runs(allocation, model))
+    return (allocation, None) if scaled is None else (_with(allocation, scaled), scaled)
 
 
-def _runs(allocation: JobAllocation, model: PerformanceModel | None) -> tuple[Run, ...]:
-    known = getattr(model, "scaling_runs", None)
-    return known(allocation.asked) if known and allocation.asked.scale else ()
+def _runs(allocation: JobAllocation, model: PerformanceModel | None) -> tuple[ScalingRun, ...]:
+    runs_of = getattr(model, "scaling_runs", None)
+    return runs_of(allocation.original) if runs_of and allocation.original.scale else ()
 
 
 def _hosts(allocation: JobAllocation) -> int:
@@ -195,14 +197,14 @@ def _hosts(allocation: JobAllocation) -> int:
 
 
 def _with(allocation: JobAllocation, scaled: Scaled) -> JobAllocation:
-    return allocate(with_shape(allocation.asked, scaled)) if scaled.is_changed else allocation
+    return allocate(with_shape(allocation.original, scaled)) if scaled.is_changed else allocation
 
 
 def _sums(request: Request) -> dict[str, str]:
     """What is asked of the sums between processes."""
-    asked, fields = request.optimisation, type(request.optimisation).model_fields
-    names = [each.name for each in optimisations() if isinstance(each, SumsOptimisation)]
-    return {name: value for name in names if (value := getattr(asked, name)) != fields[name].default}
+    optimisation, fields = request.optimisation, type(request.optimisation).model_fields
+    names = [sums.name for sums in optimisations() if isinstance(sums, SumsOptimisation)]
+    return {name: value for name in names if (value := getattr(optimisation, name)) != fields[name].default}
 
 
 def _without_sums(allocation: JobAllocation) -> JobAllocation:
@@ -219,9 +221,9 @@ def _with_sums(question: Question, request: Request) -> Question:
     return question.model_copy(update={"settings": {**question.settings, **_sums(request)}})
 
 
-def _planned_scale(asked: Scale | None, scaled: Scaled | None) -> PlannedScale | None:
+def _planned_scale(scale: Scale | None, scaled: Scaled | None) -> PlannedScale | None:
     """What was weighed, in digits that every machine computes alike."""
-    if asked is None or scaled is None or not scaled.curve:
+    if scale is None or scaled is None or not scaled.curve:
         return None
     curve = (
         point.model_copy(
@@ -233,7 +235,7 @@ def _planned_scale(asked: Scale | None, scaled: Scaled | None) -> PlannedScale |
         )
         for point in scaled.curve
     )
-    return PlannedScale(asked=asked, source=scaled.source, curve=tuple(curve))
+    return PlannedScale(asked=scale, source=scaled.source, curve=tuple(curve))
 
 
 # --- what is brought to the target
@@ -245,8 +247,8 @@ def _staging(request: Request, image: PlannedImage, datasets: Sequence[PlannedDa
     for dataset in datasets:
         if dataset.sources[0].kind == ON_TARGET:
             continue  # it is there
-        tried = ", else ".join(source.location or source.kind for source in dataset.sources)
-        staged.append(Staged(what="dataset", source=tried, destination=dataset.path, size=dataset.size))
+        sources = ", else ".join(source.location or source.kind for source in dataset.sources)
+        staged.append(Staged(what="dataset", source=sources, destination=dataset.path, size=dataset.size))
     folder = f"{request.application.folder}/" if request.application.folder else ""
     staged += [
         Staged(

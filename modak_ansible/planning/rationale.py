@@ -16,26 +16,26 @@ class Teller:
     """Tells of one choice.
 
     Args:
-        made: all configurations of the request.
+        configurations: all of the request.
         weighing: compares them.
         best: the one that was chosen.
         stock: what a run without this project would have.
-        found: the best of every build.
+        builds: the best configuration of every build.
     """
 
     def __init__(
         self,
-        made: Configurations,
+        configurations: Configurations,
         weighing: Weighing,
         best: Configuration,
         stock: Configuration,
-        found: list[Configuration],
+        builds: list[Configuration],
     ) -> None:
-        self._configurations = made
+        self._configurations = configurations
         self._weighing = weighing
         self._best = best
         self._stock = stock
-        self._builds = {configuration.build: configuration for configuration in found}
+        self._builds = {configuration.build: configuration for configuration in builds}
         self._changed: dict[tuple[str, str], Configuration | None] = {}
 
     # --- choices
@@ -49,42 +49,44 @@ class Teller:
 
     def _choice(self, optimisation: Optimisation) -> Choice:
         best, name = self._best, optimisation.name
-        options, taken = best.options[name], best.option(name)
+        options, option_taken = best.options[name], best.option(name)
         gain = None
-        if name != IMAGE and taken.value != options[0].value:
+        if name != IMAGE and option_taken.value != options[0].value:
             stock = self._with(optimisation, options[0].value)
             gain = self._weighing.gain(stock, best) if stock else None
-        known = gain if gain and gain.known else None
+        known_gain = gain if gain and gain.known else None
         return Choice(
             name=name,
-            value=taken.value,
-            reason=self._reason(optimisation, taken),
-            numerics=taken.numerics,
+            value=option_taken.value,
+            reason=self._reason(optimisation, option_taken),
+            numerics=option_taken.numerics,
             stock=options[0].value,
             reaches=optimisation.acts_on,
-            speed=rounded(known.ratio) if known else None,
-            records=known.records if known else 0,
+            speed=rounded(known_gain.ratio) if known_gain else None,
+            records=known_gain.records if known_gain else 0,
             evidence=optimisation.evidence(best.draft),
-            rejected=tuple(self._rejected(optimisation, option) for option in options if option.value != taken.value),
+            rejected=tuple(
+                self._rejected(optimisation, option) for option in options if option.value != option_taken.value
+            ),
         )
 
-    def _reason(self, optimisation: Optimisation, taken: Option) -> str:
+    def _reason(self, optimisation: Optimisation, option: Option) -> str:
         draft = self._configurations.start if optimisation.name == IMAGE else self._best.draft
         if optimisation.requested(draft):
             return "asked for"
         default = optimisation.default(draft)
-        if default and default.value == taken.value:
+        if default and default.value == option.value:
             return default.reason
-        return taken.reason or "nothing else that is permitted is known to be faster here"
+        return option.reason or "nothing else that is permitted is known to be faster here"
 
     def _rejected(self, optimisation: Optimisation, option: Option) -> Rejected:
         gain = self._gain(optimisation, option)
-        known = gain if gain and gain.known else None
+        known_gain = gain if gain and gain.known else None
         return Rejected(
             value=option.value,
             reason=self._why_rejected(optimisation, option, gain),
-            speed=rounded(known.ratio) if known else None,
-            records=known.records if known else 0,
+            speed=rounded(known_gain.ratio) if known_gain else None,
+            records=known_gain.records if known_gain else 0,
         )
 
     def _gain(self, optimisation: Optimisation, option: Option) -> Gain | None:
@@ -95,19 +97,19 @@ class Teller:
         if not option.why_not:
             changed = self._with(optimisation, option.value)
             return self._weighing.gain(self._best, changed) if changed else _ALONE
-        asked, model = optimisation.counterfactual(self._best.draft, option.value), self._weighing.model
-        return model.gain(self._best.question, asked) if model and asked else None
+        question, model = optimisation.counterfactual(self._best.draft, option.value), self._weighing.model
+        return model.gain(self._best.question, question) if model and question else None
 
     def _why_rejected(self, optimisation: Optimisation, option: Option, gain: Gain | None) -> str:
         if option.why_not:
             return option.why_not
-        draft, taken = self._best.draft, self._best.values[optimisation.name]
-        own = optimisation.why_other(option.value, taken, draft)
+        draft, value = self._best.draft, self._best.values[optimisation.name]
+        own = optimisation.why_other(option.value, value, draft)
         if not self._configurations.permits(option):
             return own or f"it {MOVES[option.numerics]}, and numerics: {self._configurations.allowed} is asked for"
         default = None if optimisation.name == IMAGE else optimisation.default(draft)
-        if default is not None and default.value == taken:
-            return own or f"good practice prefers {taken}"
+        if default is not None and default.value == value:
+            return own or f"good practice prefers {value}"
         if gain is None or not gain.known:
             return own or (gain.why if gain and gain.why else UNKNOWN.why)
         if gain.ratio.high < 1:
@@ -121,9 +123,9 @@ class Teller:
         can be planned with it, as where a training fits in no way into memory."""
         key = (optimisation.name, value)
         if key not in self._changed:
-            wanted = {**self._best.values, optimisation.name: value}
+            values = {**self._best.values, optimisation.name: value}
             try:
-                self._changed[key] = self._configurations.exactly(self._best.build, wanted)
+                self._changed[key] = self._configurations.exactly(self._best.build, values)
             except CannotPlan:
                 self._changed[key] = None
         return self._changed[key]
@@ -133,20 +135,26 @@ class Teller:
     def candidates(self) -> tuple[Candidate, ...]:
         """The chosen one, stock, and those that come nearest."""
         best = self._best
-        others = [build for build in self._builds.values() if build is not best]
+        configurations = [build for build in self._builds.values() if build is not best]
         for optimisation in self._configurations.optimisations:
             for option in best.options.get(optimisation.name, ()):
                 if option.why_not or option.value == best.values[optimisation.name]:
                     continue
                 if other := self._with(optimisation, option.value):
-                    others.append(other)
-        gains = [(self._weighing.gain(best, other), other) for other in others]
-        near = [(gain, each) for gain, each in gains if gain.known and not each.draft.is_alike(self._stock.draft)]
-        near.sort(key=lambda each: -each[0].ratio.middle)
+                    configurations.append(other)
+        gains = [(self._weighing.gain(best, other), other) for other in configurations]
+        near = [
+            (gain, configuration)
+            for gain, configuration in gains
+            if gain.known and not configuration.draft.is_alike(self._stock.draft)
+        ]
+        near.sort(key=lambda neighbour: -neighbour[0].ratio.middle)
         rows = [self._candidate(best, "", chosen=True)]
         if not self._stock.draft.is_alike(best.draft):
             rows.append(self._candidate(self._stock, "stock"))
-        rows += [self._candidate(each, self._note(gain, each)) for gain, each in near[:_NEAREST]]
+        rows += [
+            self._candidate(configuration, self._note(gain, configuration)) for gain, configuration in near[:_NEAREST]
+        ]
         return tuple(rows)
 
     def _note(self, gain: Gain, other: Configuration) -> str:
@@ -154,42 +162,42 @@ class Teller:
             return f"needs numerics: {other.numerics}"
         return "slower" if gain.ratio.high < 1 else "within noise"
 
-    def _candidate(self, made: Configuration, note: str, *, chosen: bool = False) -> Candidate:
+    def _candidate(self, configuration: Configuration, note: str, *, chosen: bool = False) -> Candidate:
         return Candidate(
-            entry=made.draft.entry.name if made.draft.entry else made.build,
-            settings=dict(made.draft.settings),
-            numerics=made.numerics,
-            prediction=_rounded_all(self._prediction(made)),
+            entry=configuration.draft.entry.name if configuration.draft.entry else configuration.build,
+            settings=dict(configuration.draft.settings),
+            numerics=configuration.numerics,
+            prediction=_rounded_all(self._prediction(configuration)),
             chosen=chosen,
             note=note,
         )
 
-    def _prediction(self, made: Configuration) -> Prediction | None:
+    def _prediction(self, configuration: Configuration) -> Prediction | None:
         """How long a run takes; where only what safety has set was never measured, without its effect, and said so."""
         model = self._weighing.model
         if model is None:
             return None
-        found = model.predict(made.question)
-        settings = made.question.settings
+        prediction = model.predict(configuration.question)
+        settings = configuration.question.settings
         safe = [
             optimisation.name
             for optimisation in self._configurations.optimisations
-            if optimisation.name in settings and optimisation.default(made.draft)
+            if optimisation.name in settings and optimisation.default(configuration.draft)
         ]
-        if found.known or not safe:
-            return found
-        left = {name: value for name, value in settings.items() if name not in safe}
-        unknown = []
+        if prediction.known or not safe:
+            return prediction
+        known_settings = {name: value for name, value in settings.items() if name not in safe}
+        unmeasured = []
         for name in safe:
-            one = {**left, name: settings[name]}
-            if model.predict(made.question.model_copy(update={"settings": one})).known:
-                left = one
+            extended = {**known_settings, name: settings[name]}
+            if model.predict(configuration.question.model_copy(update={"settings": extended})).known:
+                known_settings = extended
             else:
-                unknown.append(name)
-        without = model.predict(made.question.model_copy(update={"settings": left}))
+                unmeasured.append(name)
+        without = model.predict(configuration.question.model_copy(update={"settings": known_settings}))
         if not without.known:
-            return found
-        switches = " and ".join(f"{name.replace('_', ' ')} {settings[name]}" for name in unknown)
+            return prediction
+        switches = " and ".join(f"{name.replace('_', ' ')} {settings[name]}" for name in unmeasured)
         doubt = f"without the effect of {switches}, which was not measured"
         return without.model_copy(update={"doubts": (*without.doubts, doubt)})
 

@@ -72,12 +72,15 @@ def _key(draft: Draft) -> str:
 
 def _for_request(chosen: Chosen, draft: Draft) -> Chosen:
     """What was chosen for a request that differs in nothing that matters."""
-    made = chosen.draft.copy()
+    changed = chosen.draft.copy()
     application = draft.request.application.model_copy(
-        update={"framework": made.request.application.framework, "script": made.request.application.script}
+        update={
+            "framework": changed.request.application.framework,
+            "script": changed.request.application.script,
+        }
     )
-    made.request = draft.request.model_copy(update={"application": application})
-    return chosen._replace(draft=made)
+    changed.request = draft.request.model_copy(update={"application": application})
+    return chosen._replace(draft=changed)
 
 
 class _Chooser:
@@ -87,10 +90,10 @@ class _Chooser:
 
     def choose(self) -> Chosen:
         names = self._configurations.names
-        found = [self._descend(name) for name in names]
-        best = self._weighing.best(found[0], found[1:])
+        configurations = [self._descend(name) for name in names]
+        best = self._weighing.best(configurations[0], configurations[1:])
         stock = self._configurations.exactly(names[0], {})
-        teller = Teller(self._configurations, self._weighing, best, stock, found)
+        teller = Teller(self._configurations, self._weighing, best, stock, configurations)
         return Chosen(
             best.draft,
             teller.choices(),
@@ -105,8 +108,12 @@ class _Chooser:
 
     def _free(self, best: Configuration) -> dict[str, tuple[Option, ...]]:
         """What a tuning may try of each optimisation."""
-        there = [each for each in self._configurations.optimisations if each.name in best.values]
-        return {each.name: self._configurations.tried(each, best) for each in there}
+        open_optimisations = [
+            optimisation for optimisation in self._configurations.optimisations if optimisation.name in best.values
+        ]
+        return {
+            optimisation.name: self._configurations.tunable(optimisation, best) for optimisation in open_optimisations
+        }
 
     def _descend(self, build: str) -> Configuration:
         """The best configuration of a build, one optimisation at a time."""
@@ -120,53 +127,65 @@ class _Chooser:
                     continue
                 if not self._configurations.is_fixed(optimisation, now):
                     now = self._best_of(optimisation, now)
-                elif instead := self._configurations.tried(optimisation, now):
-                    others = [self._with(now, optimisation, option.value) for option in instead]
-                    now = self._weighing.best(now, [each for each in others if each])
+                elif instead := self._configurations.tunable(optimisation, now):
+                    neighbours = [self._with(now, optimisation, option.value) for option in instead]
+                    now = self._weighing.best(now, [neighbour for neighbour in neighbours if neighbour])
             if now.key == before:
                 break
         return now
 
     def _best_of(self, optimisation: Optimisation, now: Configuration) -> Configuration:
-        stock, *others = now.options[optimisation.name]
-        open_to = [other.value for other in others if self._configurations.may(other)]
+        stock, *alternatives = now.options[optimisation.name]
+        open_to = [alternative.value for alternative in alternatives if self._configurations.may(alternative)]
         if not open_to and now.values[optimisation.name] == stock.value:
             return now
         first = self._with(now, optimisation, stock.value) or now
-        tried = [each for each in (self._with(now, optimisation, value) for value in open_to) if each]
-        together = [each for one in tried for each in self._with_what_it_opens(optimisation, now, one)]
-        instead = [
-            configuration for one in tried for configuration in self._in_place_of_others(optimisation, first, one)
+        configurations = [
+            configuration
+            for configuration in (self._with(now, optimisation, value) for value in open_to)
+            if configuration
         ]
-        return self._weighing.best(first, [*tried, *together, *instead])
+        combined = [
+            combination
+            for configuration in configurations
+            for combination in self._with_what_it_opens(optimisation, now, configuration)
+        ]
+        instead = [
+            replacement
+            for configuration in configurations
+            for replacement in self._in_place_of_others(optimisation, first, configuration)
+        ]
+        return self._weighing.best(first, [*configurations, *combined, *instead])
 
     def _in_place_of_others(
-        self, optimisation: Optimisation, first: Configuration, one: Configuration
+        self, optimisation: Optimisation, first: Configuration, configuration: Configuration
     ) -> list[Configuration]:
         """Where nobody measured a value beside the others: configurations with it and one other at stock."""
-        if not self._weighing.gain(first, one).apart:
+        if not self._weighing.gain(first, configuration).apart:
             return []
-        others = [
-            each
-            for each in self._configurations.optimisations
-            if each.name in one.values and each is not optimisation and not self._configurations.is_fixed(each, one)
+        candidates = [
+            other
+            for other in self._configurations.optimisations
+            if other.name in configuration.values
+            and other is not optimisation
+            and not self._configurations.is_fixed(other, configuration)
         ]
-        found = [self._with(one, other, one.options[other.name][0].value) for other in others]
-        return [each for each in found if each and each.key != one.key]
+        changed = [self._with(configuration, other, configuration.options[other.name][0].value) for other in candidates]
+        return [change for change in changed if change and change.key != configuration.key]
 
     def _with_what_it_opens(
-        self, optimisation: Optimisation, now: Configuration, one: Configuration
+        self, optimisation: Optimisation, now: Configuration, configuration: Configuration
     ) -> list[Configuration]:
         """Configurations with a value that can be had only beside the one that is tried: the two may pay together."""
-        found = []
+        combinations = []
         for other in self._configurations.optimisations:
             if optimisation.name not in other.after or other.name not in now.values:
                 continue
             before = {option.value for option in now.options[other.name] if self._configurations.may(option)}
-            for option in one.options.get(other.name, ()):
+            for option in configuration.options.get(other.name, ()):
                 if self._configurations.may(option) and option.value not in before:
-                    found.append(self._with(one, other, option.value))
-        return [each for each in found if each]
+                    combinations.append(self._with(configuration, other, option.value))
+        return [combination for combination in combinations if combination]
 
     def _with(self, now: Configuration, optimisation: Optimisation, value: str) -> Configuration | None:
         """The configuration with another value; None where a preference could not be kept with it."""

@@ -154,14 +154,14 @@ def plan_trainings(
         InvalidBlueprint: with every mistake and its place.
     """
     mistakes, warnings = Mistakes(), Mistakes()
-    found, text, state, testbed = _check(path, inputs, mistakes, warnings, training, change)
+    planned, text, state, testbed = _check(path, inputs, mistakes, warnings, training, change)
     mistakes.raise_if_any()
     return [
         Planned(
             plan, path, state, testbed, tuple(warnings), request.node, request.parallel, text, request.search,
             request.search.key(request.application) if request.search else "", inputs, change is not None,
         )
-        for request, plan in found
+        for request, plan in planned
     ]  # fmt: skip
 
 
@@ -196,13 +196,13 @@ def request_of(path: Path, inputs: Inputs, training: str | None = None, target: 
         UsageError: the blueprint has no such training.
     """
     requests = read_whole(path, inputs).requests
-    if target and target not in (known := sorted({request.target.name for request in requests})):
-        raise UsageError(f"{path} has no target {target} that trains", hint=nearest(target, known))
-    named = [request for request in requests if is_meant(request, training) and target in (None, request.target.name)]
-    if not named:
+    if target and target not in (targets := sorted({request.target.name for request in requests})):
+        raise UsageError(f"{path} has no target {target} that trains", hint=nearest(target, targets))
+    matches = [request for request in requests if is_meant(request, training) and target in (None, request.target.name)]
+    if not matches:
         hint = nearest(training or "", [request.training for request in requests])
         raise UsageError(f"{path} has no training {training or ''}".rstrip(), hint=hint)
-    alone = named[0].model_copy(update={"after": (), "parallel": None})
+    alone = matches[0].model_copy(update={"after": (), "parallel": None})
     state = blueprint_state(path)
     return _known_here(alone, known_testbed(state), seen_images(state), Measured.of(state))
 
@@ -215,13 +215,13 @@ def check_blueprint(path: Path, inputs: Inputs, mistakes: Mistakes, warnings: Mi
     Args:
         warnings: collects what is read, and would be better written otherwise.
     """
-    return [plan for _, plan in _check(path, inputs, mistakes, Mistakes() if warnings is None else warnings).found]
+    return [plan for _, plan in _check(path, inputs, mistakes, Mistakes() if warnings is None else warnings).planned]
 
 
 class _Checked(NamedTuple):
     """What was planned, and for what; the text of a blueprint that is in no file; where it is deployed from."""
 
-    found: list[tuple[Request, Plan]] = []
+    planned: list[tuple[Request, Plan]] = []
     text: str = ""
     state: Path = Path()
     testbed: Path = Path()
@@ -252,20 +252,23 @@ def _check(
     if not blueprint.requests:
         return _Checked()
     state = blueprint_state(path)
-    known = ProjectKnowledge(known_refusals(state), model_of(state), {})
+    knowledge = ProjectKnowledge(known_refusals(state), model_of(state), {})
     testbed, images, measured = known_testbed(state), seen_images(state), Measured.of(state)
-    named = [request.training for request in blueprint.requests if is_meant(request, training)]
-    wanted = set(named or [request.training for request in blueprint.requests])
-    found: list[tuple[Request, Plan]] = []
-    for asked in in_order(blueprint.requests, wanted):
-        request = _known_here(after_planned(asked, found), testbed, images, measured)
-        if change and asked.training in wanted:
+    named_trainings = [request.training for request in blueprint.requests if is_meant(request, training)]
+    training_names = set(named_trainings or [request.training for request in blueprint.requests])
+    planned: list[tuple[Request, Plan]] = []
+    for original in in_order(blueprint.requests, training_names):
+        request = _known_here(after_planned(original, planned), testbed, images, measured)
+        if change and original.training in training_names:
             request = change(request)
-        plan = _plan_or_note(blueprint, request, known, mistakes, warnings, is_strict=inputs.strict)
+        plan = _plan_or_note(blueprint, request, knowledge, mistakes, warnings, is_strict=inputs.strict)
         if plan:
-            found.append((request, plan))
+            planned.append((request, plan))
     return _Checked(
-        [(request, plan) for request, plan in found if request.training in wanted], blueprint.text, state, testbed
+        [(request, plan) for request, plan in planned if request.training in training_names],
+        blueprint.text,
+        state,
+        testbed,
     )
 
 
@@ -296,7 +299,7 @@ def _known_here(request: Request, testbed: Path, images: tuple[SeenImage, ...], 
         is_elsewhere = request.resources.accelerators and request.target.accelerator.memory
         update["need"] = need.on_accelerator() if is_elsewhere else need
         if work.gflop_per_sample is None and need.gflop_per_sample:  # no record and no user says more than the script
-            known = {
+            measured_work = {
                 "gflop_per_sample": need.gflop_per_sample,
                 **traced_work(need.operators or (), need.samples).model_dump(exclude_unset=True),
                 "batch_size": work.batch_size or need.samples,
@@ -304,11 +307,11 @@ def _known_here(request: Request, testbed: Path, images: tuple[SeenImage, ...], 
                 "epochs": work.epochs or need.epochs,
                 "evaluated": need.evaluated,
             }
-            work = work.model_copy(update=known)
+            work = work.model_copy(update=measured_work)
     if work is not request.application.work:
         update["application"] = request.application.model_copy(update={"work": work})
-    if request.image and (seen := seen_of(images, request.image, request.target.address)):
-        update["image"] = request.image.model_copy(update={"seen": seen})
+    if request.image and (seen_image := seen_of(images, request.image, request.target.address)):
+        update["image"] = request.image.model_copy(update={"seen": seen_image})
     return request.model_copy(update=update)
 
 
@@ -390,31 +393,31 @@ def basis_of(state: Path) -> str:
     )
 
 
-def the_one(path: Path, found: list[Planned], training: str | None) -> Planned:
+def the_one(path: Path, plans: list[Planned], training: str | None) -> Planned:
     """The plan that is meant.
 
     Raises:
         UsageError: there is no such training, or several and none is named.
     """
-    named = those_named(path, found, training)
-    names = [planned.plan.training for planned in named]
+    matches = those_named(path, plans, training)
+    names = [planned.plan.training for planned in matches]
     if len(names) > 1:
-        shown, hint = some_of(names, _SHOWN), f"say which one: --training {names[0]}"
-        raise UsageError(f"{path} has several trainings: {shown}", hint=hint)
-    return named[0]
+        titles, hint = some_of(names, _SHOWN), f"say which one: --training {names[0]}"
+        raise UsageError(f"{path} has several trainings: {titles}", hint=hint)
+    return matches[0]
 
 
-def those_named(path: Path, found: list[Planned], training: str | None) -> list[Planned]:
+def those_named(path: Path, plans: list[Planned], training: str | None) -> list[Planned]:
     """The plans of the training that is named, or all.
 
     Raises:
         UsageError: there is no such training.
     """
-    named = [planned for planned in found if training in (None, planned.plan.training, planned.node)]
-    if not named:
-        hint = nearest(training or "", [planned.plan.training for planned in found])
+    matches = [planned for planned in plans if training in (None, planned.plan.training, planned.node)]
+    if not matches:
+        hint = nearest(training or "", [planned.plan.training for planned in plans])
         raise UsageError(f"{path} has no training {training or ''}".rstrip(), hint=hint)
-    return named
+    return matches
 
 
 def planned_from_file(path: Path) -> Planned:
@@ -426,26 +429,26 @@ def planned_from_file(path: Path) -> Planned:
     from modak_ansible.store.deployment import DeploymentStore  # noqa: PLC0415
 
     try:
-        written = json.loads(path.read_text(encoding="utf-8"))
-        plan = Plan(**written)
+        fields = json.loads(path.read_text(encoding="utf-8"))
+        plan = Plan(**fields)
         origin = read_origin(path)
-        more = DeploymentStore(path.parent).origin
+        details = DeploymentStore(path.parent).origin
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise ModakError(f"{path} is not a plan that can be carried out", hint="plan again") from error
     # of what was written: a later version's plans may have fields that this one lacks
-    if digest_of({name: value for name, value in written.items() if name not in UNSIGNED}) != plan.digest:
+    if digest_of({name: value for name, value in fields.items() if name not in UNSIGNED}) != plan.digest:
         raise ModakError(f"{path} was changed after it was planned: its digest differs", hint="plan again")
-    node, parallel = more.get("node", ""), more.get("parallel")
+    node, parallel = details.get("node", ""), details.get("parallel")
     return Planned(
         plan, origin["blueprint"], origin["state"], origin["testbed"], (), node, parallel,
-        aside=more.get("aside", False),
+        aside=details.get("aside", False),
     )  # fmt: skip
 
 
 def _plan_or_note(
     blueprint: Blueprint,
     request: Request,
-    known: ProjectKnowledge,
+    knowledge: ProjectKnowledge,
     mistakes: Mistakes,
     warnings: Mistakes,
     *,
@@ -453,7 +456,7 @@ def _plan_or_note(
 ) -> Plan | None:
     """The plan, without the preferences that cannot be kept; None, and mistakes, where even that cannot be."""
     training = request.training
-    count = sum(len(each.deployments) for each in request.after)
+    count = sum(len(predecessor.deployments) for predecessor in request.after)
     if count > _MOST_BEFORE:
         message = f"{training} comes after {count} trainings; {_MOST_BEFORE} at most"
         mistakes.add(blueprint.place(training, ""), "cannot-plan", message, "let it come after fewer points")
@@ -463,14 +466,16 @@ def _plan_or_note(
     strict = (is_strict or request.optimisation.strict) and not is_open
     notes = list(blueprint.notes.get(training, ()))
     while True:
-        found = _plan_of(request, known)
-        if isinstance(found, Plan):
-            return found.model_copy(update={"notes": tuple(notes)})
-        preferences = (each for each in found if each.optional and not strict)
-        weaker = next(((less, each) for each in preferences if (less := without(request, each.about))), None)
+        outcome = _plan_of(request, knowledge)
+        if isinstance(outcome, Plan):
+            return outcome.model_copy(update={"notes": tuple(notes)})
+        preferences = (problem for problem in outcome if problem.optional and not strict)
+        weaker = next(
+            ((less, preference) for preference in preferences if (less := without(request, preference.about))), None
+        )
         if weaker is None:
-            for each in found:
-                mistakes.add(blueprint.place(training, each.about), "cannot-plan", each.message, each.hint)
+            for obstacle in outcome:
+                mistakes.add(blueprint.place(training, obstacle.about), "cannot-plan", obstacle.message, obstacle.hint)
             return None
         request, problem = weaker
         path, place = blueprint.shown(training, problem.about), blueprint.place(training, problem.about)
@@ -478,11 +483,11 @@ def _plan_or_note(
         warnings.add(place, NOT_KEPT, f"{path}: {problem.message}", problem.hint)
 
 
-def _plan_of(request: Request, known: ProjectKnowledge) -> Plan | list[CannotPlan]:
+def _plan_of(request: Request, knowledge: ProjectKnowledge) -> Plan | list[CannotPlan]:
     """The plan of a request, or what stands against it."""
     try:
         job = allocate(request)
         problems = list(limit_problems(job))
-        return problems or plan_for(job, refusals=known.refusals, model=known.model, shared=known.choices)
+        return problems or plan_for(job, refusals=knowledge.refusals, model=knowledge.model, shared=knowledge.choices)
     except CannotPlan as error:
         return [error]

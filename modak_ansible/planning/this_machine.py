@@ -21,11 +21,11 @@ def as_known_here(target: Target, testbed: Path) -> Target:
     if not is_here or target.processor.model:
         return target
     model, architecture, features = _processor()
-    said = target.processor
-    update: dict[str, object] = {"model": model, "features": said.features or features}
-    if said.architecture == architecture.family.name:  # the blueprint leaves open which of the family it is
+    processor = target.processor
+    update: dict[str, object] = {"model": model, "features": processor.features or features}
+    if processor.architecture == architecture.family.name:  # the blueprint leaves open which of the family it is
         update["architecture"] = architecture.name
-    return target.model_copy(update={"processor": said.model_copy(update=update)})
+    return target.model_copy(update={"processor": processor.model_copy(update=update)})
 
 
 @cache

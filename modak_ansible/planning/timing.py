@@ -56,13 +56,13 @@ def timed_from(record: Record, report: Mapping[str, Any] | None, key: str, plan:
     of = {"seconds": "mean", "low": "p10", "high": "p90", "start": "to_first_step"}
     counted = ("count", "batch_size", "samples", "parameters", "foreign_cores")
     about = {
-        **{name: steps.get(f"{whole}_seconds") for name, whole in of.items()},
+        **{name: steps.get(f"{field}_seconds") for name, field in of.items()},
         **{name: steps.get(name) for name in counted},
         "date": record.date,
         "entry": plan.image.entry,
         "version": record.version,
         # as they were planned: what the runtime did not apply, it does not apply in the next job either
-        "settings": next((each.settings for each in plan.candidates if each.chosen), {}),
+        "settings": next((candidate.settings for candidate in plan.candidates if candidate.chosen), {}),
         "partition": plan.job.partition,
         "key": key,
         "target": plan.target.name,

@@ -54,9 +54,9 @@ def short_job(request: Request, *variables: tuple[str, str]) -> Request:
 
 def _as_rank(request: Request) -> tuple[tuple[str, str], ...]:
     """Of how many ranks a script that prepare makes parallel is to be traced as one."""
-    asked, options = request.resources, request.job_options
-    nodes = options.node_count or asked.nodes
-    ranks = nodes * (options.process_count_per_node or asked.processes_per_node)
+    resources, options = request.resources, request.job_options
+    nodes = options.node_count or resources.nodes
+    ranks = nodes * (options.process_count_per_node or resources.processes_per_node)
     is_prepared = request.application.prepares and request.parallelism is None
     if not is_prepared or ranks == 1:
         return ()
@@ -64,13 +64,13 @@ def _as_rank(request: Request) -> tuple[tuple[str, str], ...]:
     return (_RANKS, str(ranks)), (_WAYS, ways)
 
 
-def _traced(said: Distributed, ranks: int) -> list[Mesh]:
+def _traced(distributed: Distributed, ranks: int) -> list[Mesh]:
     """Each strategy of all ranks, and copies in as few parts as can be, or in as many as are asked for."""
-    every, asked = [*meshes(ranks)], said.mesh(ranks)
-    if asked and said.degree:
-        return [*every[: len(PREPARED)], asked]
-    least = min((mesh.degree for mesh in every if 1 < mesh.degree < ranks), default=ranks)
-    return [mesh for mesh in every if mesh.degree in (1, least, ranks)]
+    all_meshes, requested = [*meshes(ranks)], distributed.mesh(ranks)
+    if requested and distributed.degree:
+        return [*all_meshes[: len(PREPARED)], requested]
+    smallest = min((mesh.degree for mesh in all_meshes if 1 < mesh.degree < ranks), default=ranks)
+    return [mesh for mesh in all_meshes if mesh.degree in (1, smallest, ranks)]
 
 
 class Tracing:
@@ -105,23 +105,23 @@ def key_of(request: Request) -> str:
     """A digest of all that decides what one process of a training needs, and what a step of it takes."""
     application = request.application
     about = application.model_dump(mode="json", include={"framework", "version", "script", "files"})
-    about["arguments"] = [each for each in application.arguments if plain_name(each[0]) not in EPOCHS]
+    about["arguments"] = [argument for argument in application.arguments if plain_name(argument[0]) not in EPOCHS]
     about["words"] = _without_epochs(application.words)
-    there = {"accelerators": True} if request.resources.accelerators else {}  # where a script puts its tensors
-    return digest_of({**about, **there, "image": request.image.source if request.image else ""})
+    accelerators = {"accelerators": True} if request.resources.accelerators else {}  # where a script puts its tensors
+    return digest_of({**about, **accelerators, "image": request.image.source if request.image else ""})
 
 
 def _without_epochs(words: Sequence[str]) -> list[str]:
     """A command line without the option that says how often the training goes through its data, and its value."""
-    found: list[str] = []
+    kept_words: list[str] = []
     is_value = False
     for word in words:
         name, equals, _ = word.partition("=")
         is_option = plain_name(name.removeprefix("--")) in EPOCHS and (word.startswith("--") or bool(equals))
         if not is_value and not is_option:
-            found.append(word)
+            kept_words.append(word)
         is_value = is_option and not equals
-    return found
+    return kept_words
 
 
 def known_needs(state: Path) -> dict[str, Need]:
@@ -149,10 +149,10 @@ def need_from(results: Path, key: str, training: str) -> Need | None:
         key: of the request, before it was changed.
     """
     report = read_json(results / "applied.json") or {}
-    found = report.get("memory")
-    if not isinstance(found, dict) or not any(loop.get("steps") for loop in found.get("loops", ())):
+    memory = report.get("memory")
+    if not isinstance(memory, dict) or not any(loop.get("steps") for loop in memory.get("loops", ())):
         return None
     try:
-        return Need.model_validate({**found, "key": key, "training": training})
+        return Need.model_validate({**memory, "key": key, "training": training})
     except ValidationError:  # another version's
         return None

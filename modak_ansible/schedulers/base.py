@@ -173,7 +173,7 @@ class Scheduler:
         """The command by which an operator removes a job whose node is gone; empty where none is needed."""
         return ""
 
-    def submit(self, run: Run, script: str, name: str, waits: Waits = NO_WAITS) -> str:
+    def submit(self, run: CommandRunner, script: str, name: str, waits: Waits = NO_WAITS) -> str:
         """Submits a script of the current folder, to begin after what it waits for, and gives the job's id.
 
         Raises:
@@ -191,12 +191,12 @@ class Scheduler:
         """
         return ""
 
-    def array_limit(self, run: Run) -> int:  # noqa: ARG002
+    def array_limit(self, run: CommandRunner) -> int:  # noqa: ARG002
         """How many tasks an array may have; 0 where there are no arrays."""
         return 0
 
     def submit_array(
-        self, run: Run, script: str, name: str, count: int, parallel: int | None, waits: Waits = NO_WAITS
+        self, run: CommandRunner, script: str, name: str, count: int, parallel: int | None, waits: Waits = NO_WAITS
     ) -> list[str]:
         """Submits an array of the current folder, and gives the ids of its tasks, which are numbered from 0.
 
@@ -210,7 +210,7 @@ class Scheduler:
         """
         raise NotImplementedError
 
-    def find_array(self, run: Run, name: str, folder: str, count: int) -> list[str]:
+    def find_array(self, run: CommandRunner, name: str, folder: str, count: int) -> list[str]:
         """The ids of the tasks of an array that was submitted from a folder; empty where there is none.
 
         Raises:
@@ -218,7 +218,7 @@ class Scheduler:
         """
         raise NotImplementedError
 
-    def find(self, run: Run, name: str, folder: str) -> list[str]:
+    def find(self, run: CommandRunner, name: str, folder: str) -> list[str]:
         """The ids of the user's jobs of a name that were submitted from a folder, oldest first.
 
         Where the scheduler does not tell the folder, a job is taken for one of it only by a name that is the folder's
@@ -229,7 +229,7 @@ class Scheduler:
         """
         raise NotImplementedError
 
-    def status(self, run: Run, job_id: str) -> JobRecord | None:
+    def status(self, run: CommandRunner, job_id: str) -> JobRecord | None:
         """What the scheduler knows of a job; None when it does not know the job (any more).
 
         Raises:
@@ -238,7 +238,7 @@ class Scheduler:
         """
         return self.statuses(run, [job_id]).get(job_id)
 
-    def statuses(self, run: Run, job_ids: Sequence[str]) -> dict[str, JobRecord]:
+    def statuses(self, run: CommandRunner, job_ids: Sequence[str]) -> dict[str, JobRecord]:
         """What the scheduler knows of many of the user's jobs, by their ids; those that it does not know are left out.
 
         It is asked a fixed number of times, however many jobs there are.
@@ -249,35 +249,35 @@ class Scheduler:
         """
         raise NotImplementedError
 
-    def placed(self, run: Run, jobs: Mapping[str, JobRecord]) -> Mapping[str, JobRecord]:  # noqa: ARG002
+    def placed(self, run: CommandRunner, jobs: Mapping[str, JobRecord]) -> Mapping[str, JobRecord]:  # noqa: ARG002
         """What :meth:`statuses` gave, with the places in the queue of those that wait, where the scheduler is to be
         asked for them by themselves: it may send the whole queue.
         """
         return jobs
 
-    def forecast(self, run: Run, directives: str) -> str:  # noqa: ARG002 - not all of them say
+    def forecast(self, run: CommandRunner, directives: str) -> str:  # noqa: ARG002 - not all of them say
         """When a job with some lines of directives would begin, were it submitted now; empty where nobody says.
 
         Nothing is submitted. The time is the target's local one, as ``2026-11-23T16:10:00``.
         """
         return ""
 
-    def objection(self, run: Run, directives: str) -> str:  # noqa: ARG002 - most say it only of a job that they get
+    def objection(self, run: CommandRunner, directives: str) -> str:  # noqa: ARG002 - most say it only of a job that they get
         """Why a job with some lines of directives would not be taken, or not run; empty where nobody says.
 
         Nothing is submitted.
         """
         return ""
 
-    def start_of(self, run: Run, job_id: str) -> str:  # noqa: ARG002
+    def start_of(self, run: CommandRunner, job_id: str) -> str:  # noqa: ARG002
         """When a job that waits is expected to begin, likewise, where the records of jobs do not say it."""
         return ""
 
-    def joules(self, run: Run, job_ids: Sequence[str]) -> dict[str, float]:  # noqa: ARG002
+    def joules(self, run: CommandRunner, job_ids: Sequence[str]) -> dict[str, float]:  # noqa: ARG002
         """Joules that the nodes of jobs used while these ran, by ids; of which nobody knows are left out."""
         return {}
 
-    def cancel(self, run: Run, *job_ids: str) -> None:
+    def cancel(self, run: CommandRunner, *job_ids: str) -> None:
         """Cancels jobs; one that has ended or is unknown is no error.
 
         Raises:
@@ -285,19 +285,19 @@ class Scheduler:
         """
         raise NotImplementedError
 
-    def hold(self, run: Run, job_id: str) -> None:
+    def hold(self, run: CommandRunner, job_id: str) -> None:
         """Keeps a job that waits from starting; raises as :meth:`act` does."""
         self.act(run, "hold", job_id)
 
-    def release(self, run: Run, job_id: str) -> None:
+    def release(self, run: CommandRunner, job_id: str) -> None:
         """Lets a job that is held start; raises as :meth:`act` does."""
         self.act(run, "release", job_id)
 
-    def requeue(self, run: Run, job_id: str) -> None:
+    def requeue(self, run: CommandRunner, job_id: str) -> None:
         """Ends a job that runs, and has it wait for its turn again under the same id; raises as :meth:`act` does."""
         self.act(run, "requeue", job_id)
 
-    def act(self, run: Run, action: str, job_id: str) -> None:
+    def act(self, run: CommandRunner, action: str, job_id: str) -> None:
         """Does one of these three to a job.
 
         Raises:
@@ -308,7 +308,7 @@ class Scheduler:
 
     def enter(
         self,
-        run: Run,  # noqa: ARG002
+        run: CommandRunner,  # noqa: ARG002
         job: JobRecord,
         nodes: int,  # noqa: ARG002
         words: Sequence[str],
@@ -349,13 +349,13 @@ def by_ssh(host: str, words: Sequence[str], *, terminal: bool = False) -> list[s
 
     Words may follow that no shell changes, such as digits: the program gets them as its last ones.
     """
-    told = shlex.join(words)
-    if set("\n!").intersection(told):  # of which csh, as a login shell, lets no quoted word have any
-        told = f'exec sh -c \'eval "exec $(printf %b "$0") \\"\\$@\\""\' \'{told.translate(_FOR_PRINTF)}\''
-    return ["ssh", *["-t"] * terminal, "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", host, told]
+    command = shlex.join(words)
+    if set("\n!").intersection(command):  # of which csh, as a login shell, lets no quoted word have any
+        command = f'exec sh -c \'eval "exec $(printf %b "$0") \\"\\$@\\""\' \'{command.translate(_FOR_PRINTF)}\''
+    return ["ssh", *["-t"] * terminal, "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", host, command]
 
 
-class Run:
+class CommandRunner:
     """Runs a command of the scheduler and always comes back: the type of the ``run`` arguments above."""
 
     def __call__(self, argv: list[str]) -> CommandResult:

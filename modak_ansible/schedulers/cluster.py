@@ -102,19 +102,21 @@ def _kind(values: Dict[str, Any]) -> NodeKind:
 
 def kinds_of(nodes: Iterable[NodeKind]) -> Tuple[NodeKind, ...]:
     """Single nodes put together where they are alike, the most frequent first; their memory is what each has."""
-    found: List[List[NodeKind]] = []
-    alike: Dict[Tuple[Any, ...], List[List[NodeKind]]] = {}
+    groups: List[List[NodeKind]] = []
+    by_hardware: Dict[Tuple[Any, ...], List[List[NodeKind]]] = {}
     for node in nodes:
         # features name racks and switches, too
-        others = alike.setdefault((node.cores, node.layout, node.processors, node.machine, node.accelerators), [])
-        members = next((each for each in others if _like_memory(each[0].memory, node.memory)), None)
+        candidates = by_hardware.setdefault(
+            (node.cores, node.layout, node.processors, node.machine, node.accelerators), []
+        )
+        members = next((group for group in candidates if _like_memory(group[0].memory, node.memory)), None)
         if members is None:
             members = []
-            others.append(members)
-            found.append(members)
+            candidates.append(members)
+            groups.append(members)
         members.append(node)
     kinds = []
-    for members in found:
+    for members in groups:
         values = {name: getattr(members[0], name) for name in NodeKind.__dataclass_fields__}
         values["memory"] = min((member.memory for member in members if member.memory), default=None)
         values["features"] = shared_features(members)
@@ -141,13 +143,13 @@ def bytes_of(text: str, unit: str = "m") -> Optional[int]:
 
     None for what is no size, such as UNLIMITED.
     """
-    found = _MEMORY.fullmatch(text.strip())
-    if not found:
+    size = _MEMORY.fullmatch(text.strip())
+    if not size:
         return None
-    power = _POWERS[found.group(2).lower()]
-    if not found.group(2) and not text.strip().lower().endswith("b"):
+    power = _POWERS[size.group(2).lower()]
+    if not size.group(2) and not text.strip().lower().endswith("b"):
         power = _POWERS[unit]
-    return int(float(found.group(1)) * 1024**power)
+    return int(float(size.group(1)) * 1024**power)
 
 
 def count_of(text: str) -> Optional[int]:
@@ -160,11 +162,11 @@ def parse_walltime(text: str) -> Optional[int]:
 
     None for what is no time, such as UNLIMITED, INFINITE, NONE or Partition_Limit.
     """
-    found = re.fullmatch(r"(?:(\d{1,6})-)?(\d{1,9})(?::(\d{1,2}))?(?::(\d{1,2}))?", text.strip(), re.ASCII)
-    if not found:
+    duration = re.fullmatch(r"(?:(\d{1,6})-)?(\d{1,9})(?::(\d{1,2}))?(?::(\d{1,2}))?", text.strip(), re.ASCII)
+    if not duration:
         return None
-    days, *rest = found.groups()
-    numbers = [int(each) for each in rest if each is not None]
+    days, *parts = duration.groups()
+    numbers = [int(part) for part in parts if part is not None]
     if days is not None or len(numbers) == 3:  # hours first
         hours, minutes, seconds = [*numbers, 0, 0][:3]
     else:
@@ -194,7 +196,7 @@ def _expand(part: str) -> List[str]:
         return [head]
     inside, _, tail = rest.partition("]")
     tails = _expand(tail) if tail else [""]
-    found = []
+    names = []
     for word in inside.split(","):
         numbers = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", word.strip(), re.ASCII)
         if not numbers:
@@ -203,5 +205,5 @@ def _expand(part: str) -> List[str]:
         if (int(last) - int(first) + 1) * len(tails) > _MOST_NODES:
             return []
         width = len(first)
-        found += [f"{head}{n:0{width}}{tail}" for n in range(int(first), int(last) + 1) for tail in tails]
-    return found
+        names += [f"{head}{n:0{width}}{tail}" for n in range(int(first), int(last) + 1) for tail in tails]
+    return names

@@ -49,4 +49,7 @@ CONTAINER_RUNTIMES = {
 
 def runtime_with(program: str) -> ContainerRuntime:
     """The runtime of a program, by its name; Apptainer's for one of another name."""
-    return next((each for each in CONTAINER_RUNTIMES.values() if program in each.programs), CONTAINER_RUNTIMES["any"])
+    return next(
+        (runtime for runtime in CONTAINER_RUNTIMES.values() if program in runtime.programs),
+        CONTAINER_RUNTIMES["any"],
+    )

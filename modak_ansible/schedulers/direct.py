@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from .base import (
     NO_WAITS,
     ActionRefused,
+    CommandRunner,
     JobRecord,
     JobState,
-    Run,
     Scheduler,
     SubmissionRefused,
     SubmissionUncertain,
@@ -33,7 +33,7 @@ class Direct(Scheduler):
     title = "no scheduler"
     brings_output = False
 
-    def submit(self, run: Run, script: str, name: str, waits: Waits = NO_WAITS) -> str:
+    def submit(self, run: CommandRunner, script: str, name: str, waits: Waits = NO_WAITS) -> str:
         if waits:
             raise SubmissionRefused("without a scheduler, nothing starts a job after another one")
         result = run(["bash", "-c", _START, name, script])
@@ -46,33 +46,33 @@ class Direct(Scheduler):
             raise SubmissionUncertain(f"the job printed no process number: {job_id!r}")
         return job_id
 
-    def find(self, run: Run, name: str, folder: str) -> list[str]:  # noqa: ARG002
+    def find(self, run: CommandRunner, name: str, folder: str) -> list[str]:  # noqa: ARG002
         return []  # a process that lives has left its claim in the deployment's folder
 
-    def statuses(self, run: Run, job_ids: Sequence[str]) -> dict[str, JobRecord]:
+    def statuses(self, run: CommandRunner, job_ids: Sequence[str]) -> dict[str, JobRecord]:
         if not job_ids:
             return {}
         # some may be gone, and cat then says so and shows the others
-        shown = run(["cat", *(f"/proc/{job_id.partition('.')[0]}/stat" for job_id in job_ids)])
-        began = dict(filter(None, map(_beginning, shown.out.splitlines())))
-        found = {}
+        result = run(["cat", *(f"/proc/{job_id.partition('.')[0]}/stat" for job_id in job_ids)])
+        began = dict(filter(None, map(_beginning, result.out.splitlines())))
+        records = {}
         for job_id in job_ids:
             pid, _, started = job_id.partition(".")
             if pid in began and started in ("", began[pid]):
-                found[job_id] = JobRecord(job_id, JobState.RUNNING)
-        return found
+                records[job_id] = JobRecord(job_id, JobState.RUNNING)
+        return records
 
-    def cancel(self, run: Run, *job_ids: str) -> None:
+    def cancel(self, run: CommandRunner, *job_ids: str) -> None:
         for job_id in self.statuses(run, job_ids):
             pid = job_id.partition(".")[0]
             run(["bash", "-c", 'kill -TERM -- "-$1"', "kill", pid])
 
-    def act(self, run: Run, action: str, job_id: str) -> None:  # noqa: ARG002
+    def act(self, run: CommandRunner, action: str, job_id: str) -> None:  # noqa: ARG002
         raise ActionRefused(f"without a scheduler, {_NO_QUEUE[action]}")
 
     def enter(
         self,
-        run: Run,  # noqa: ARG002
+        run: CommandRunner,  # noqa: ARG002
         job: JobRecord,
         nodes: int,
         words: Sequence[str],
@@ -82,12 +82,12 @@ class Direct(Scheduler):
     ) -> list[list[str]]:
         """This host's own, and behind it those of the others, where processes have the mark that this one gave them."""
         _, *program = words[: len(words) - len(self.marks(job.job_id))]
-        others = [host for host in job.nodes.split(",")[1:] if host]
-        there = [
+        other_hosts = [host for host in job.nodes.split(",")[1:] if host]
+        on_others = [
             by_ssh(host, ["python3", *program, host, f"MODAK_JOB={job.job_id} {host}"], terminal=terminal)
-            for host in others
+            for host in other_hosts
         ]
-        return [[*words], *there][first : first + nodes]
+        return [[*words], *on_others][first : first + nodes]
 
     def marks(self, job_id: str) -> tuple[str, ...]:
         return "", f"pid={job_id.partition('.')[0]}"

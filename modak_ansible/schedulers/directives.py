@@ -56,8 +56,8 @@ def plain(about: str, text: str, pattern: re.Pattern[str] = NAME, what: str = ""
         CannotExpress: it holds a space, a quote, a line break or whatever else the pattern has not.
     """
     if not pattern.fullmatch(text):
-        kind = f" as {what}" if what else ""
-        raise CannotExpress(about, f"{text[:60]!r} cannot be written in a directive of a job script{kind}", hint)
+        suffix = f" as {what}" if what else ""
+        raise CannotExpress(about, f"{text[:60]!r} cannot be written in a directive of a job script{suffix}", hint)
     return text
 
 
@@ -78,7 +78,7 @@ def variables(texts: Iterable[str]) -> list[str]:
         CannotExpress: a value with a comma, a space or a quote, which directives cannot carry; or a variable that the
             job unsets.
     """
-    about, found = "job_options.copy_environment_variable", []
+    about, checked = "job_options.copy_environment_variable", []
     for text in texts:
         name = text.partition("=")[0]
         if name in _UNSET:
@@ -87,8 +87,8 @@ def variables(texts: Iterable[str]) -> list[str]:
         if not _VARIABLE.fullmatch(text):
             message = f"{text[:60]!r} cannot be written in a directive: no value there may have a space, comma or quote"
             raise CannotExpress(about, message, "set it as an environment variable of the training instead")
-        found.append(text)
-    return found
+        checked.append(text)
+    return checked
 
 
 class Patterns(NamedTuple):

@@ -169,8 +169,8 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
     is_entered = container is not None and parts.pods is None
     built, command = _program(parts)
     data = [_data(place, number, parts.data) for number, place in enumerate(parts.data)]
-    copied = [each for each in data if each.is_copied] if parts.staging_path else []
-    ways = {each.staging for each in copied if not each.packed} if _everywhere(job) else set()
+    copied = [dataset for dataset in data if dataset.is_copied] if parts.staging_path else []
+    ways = {dataset.staging for dataset in copied if not dataset.packed} if _everywhere(job) else set()
     family = _FAMILIES.get(job.scheduler.value, job.scheduler.value)
     pods = job.nodes if parts.pods and job.nodes > 1 else 0
     entry = container.entry if container else ""
@@ -203,8 +203,8 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
             "binds": parts.binds,
             "modules": parts.modules,
             "data": data,
-            "named": [each for each in data if each.variable],
-            "mounted": [each for each in data if each.mount_as],
+            "named": [dataset for dataset in data if dataset.variable],
+            "mounted": [dataset for dataset in data if dataset.mount_as],
             "copied": copied,
             "pods": pods,
             "patience": _PATIENCE,
@@ -217,7 +217,7 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
             "scratch": _node_path(parts.scratch) if parts.scratch else "",
             "arguments": [_option(name, value, is_program=bool(parts.command)) for name, value in parts.arguments],
             "environment": [(name, _word(value)) for name, value in parts.environment],
-            "command": [_word(each) for each in command],
+            "command": [_word(word) for word in command],
             "is_program": bool(parts.command),
             "built_program": built,
             "words": [_word(word) for word in parts.words],
@@ -312,7 +312,7 @@ def _tuning(tuning: PlannedTuning | None) -> SimpleNamespace | None:
     """What the script needs of a tuning; the tuner itself reads the plan."""
     if tuning is None:
         return None
-    others = [candidate for candidate in tuning.candidates[1:] if candidate.may_win]
+    candidates = [candidate for candidate in tuning.candidates[1:] if candidate.may_win]
     return SimpleNamespace(
         limit=tuning.budget + _TUNER_GRACE,
         trains=tuning.trains,
@@ -323,7 +323,7 @@ def _tuning(tuning: PlannedTuning | None) -> SimpleNamespace | None:
                 environment=[(name, _word(value)) for name, value in other.environment],
                 arguments=[_option(name, value) for name, value in other.arguments],
             )
-            for other in others
+            for other in candidates
         ],
     )
 
@@ -396,11 +396,11 @@ def _piece(part: str) -> str:
 
 def _lines(text: str, parts: ScriptParts) -> str:
     """Shell lines quoted for eval, with the folders that placeholders stand for as words of the shell."""
-    found = []
+    words = []
     for number, piece in enumerate(_IN_LINES.split(text)):
         is_folder = number % 2 and (not piece.startswith("{dataset") or parts.data)
-        found.append(f'"$(printf %q {_piece(piece)})"' if is_folder else shlex.quote(piece) if piece else "")
-    return "".join(found)
+        words.append(f'"$(printf %q {_piece(piece)})"' if is_folder else shlex.quote(piece) if piece else "")
+    return "".join(words)
 
 
 def _data(place: DataPlace, number: int, places: tuple[DataPlace, ...]) -> SimpleNamespace:

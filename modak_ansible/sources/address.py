@@ -38,13 +38,13 @@ class Address(Source):
         name = _name_in(text)
         is_folder = text.endswith("/") or not name or (checksums and name not in checksums)
         if not is_folder:
-            listed: tuple[DataFile, ...] = (DataFile(name=name, sha256=checksums.get(name), address=text),)
-            return _source(spec, [text], listed)
+            files: tuple[DataFile, ...] = (DataFile(name=name, sha256=checksums.get(name), address=text),)
+            return _source(spec, [text], files)
         if not checksums:
             hint = "checksum: { file name: its SHA-256 }; or name the files themselves, under urls"
             raise SourceProblem(f"{text} is the address of a folder, and has no checksums", hint, "checksum")
-        listed = tuple(DataFile(name=name, sha256=digest) for name, digest in sorted(checksums.items()))
-        return _source(spec, [text], listed)
+        files = tuple(DataFile(name=name, sha256=digest) for name, digest in sorted(checksums.items()))
+        return _source(spec, [text], files)
 
     def bring(self, source: DataSource, carrier: Carrier) -> None:
         if target_fetches(source, carrier):
@@ -61,27 +61,27 @@ def source_of_addresses(addresses: Sequence[str], spec: SourceSpec) -> DataSourc
     Raises:
         SourceProblem: an address is none, names no file, or two have one name; with its number as ``number``.
     """
-    listed: dict[str, DataFile] = {}
+    by_name: dict[str, DataFile] = {}
     for number, text in enumerate(addresses):
         try:
             _check(text)
             name = _name_in(text)
             if not name or text.endswith("/"):
                 raise SourceProblem(f"{text} is the address of no file", "name each file")
-            if name in listed:
+            if name in by_name:
                 raise SourceProblem(f"two addresses end in {name}", "give one of them as a dataset of its own")
         except SourceProblem as problem:
             problem.number = number
             raise
-        listed[name] = DataFile(name=name, sha256=spec.checksums.get(name), address=text)
-    files = tuple(listed[name] for name in sorted(listed))
-    return _source(spec, addresses, files)
+        by_name[name] = DataFile(name=name, sha256=spec.checksums.get(name), address=text)
+    sorted_files = tuple(by_name[name] for name in sorted(by_name))
+    return _source(spec, addresses, sorted_files)
 
 
-def _source(spec: SourceSpec, addresses: Sequence[str], listed: tuple[DataFile, ...]) -> DataSource:
-    unpack = spec.unpacks(is_archive=len(listed) == 1 and is_archive(listed[0].name))
+def _source(spec: SourceSpec, addresses: Sequence[str], files: tuple[DataFile, ...]) -> DataSource:
+    unpack = spec.unpacks(is_archive=len(files) == 1 and is_archive(files[0].name))
     label = f"{spec.name} from {some_of(addresses, 1)}"
-    return DataSource(kind="url", label=label, location=addresses[0], files=listed, unpack=unpack)
+    return DataSource(kind="url", label=label, location=addresses[0], files=files, unpack=unpack)
 
 
 def _check(text: str) -> None:

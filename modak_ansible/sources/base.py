@@ -110,7 +110,7 @@ class Source:
     def read(self, spec: SourceSpec) -> DataSource:
         """What is known of a source where the plan is made.
 
-        Nothing is asked of any network but by :class:`modak_ansible.sources.listed.Listed`.
+        Nothing is asked of any network but by :class:`modak_ansible.sources.listed.ListedSource`.
 
         Raises:
             SourceProblem: it is not there, or is not what it should be.

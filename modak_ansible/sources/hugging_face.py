@@ -18,7 +18,7 @@ from urllib.parse import unquote
 from modak_ansible.errors import close_to, nearest
 from modak_ansible.model.dataset import DataFile, DataSource
 from modak_ansible.sources.base import Carrier, SourceProblem, Unreached
-from modak_ansible.sources.listed import Listed, Listing, import_extra, select_names
+from modak_ansible.sources.listed import ListedSource, Listing, import_extra, select_names
 from modak_ansible.store.cache import cache_folder, keep_json
 from modak_ansible.target.core.files import NO_ROOM, read_json
 from modak_ansible.target.datasets.listed import STREAMS, Access
@@ -45,7 +45,7 @@ class _Place(NamedTuple):
         return f"{_SCHEME}datasets/{self.name}@{commit}{'/' if self.path else ''}{self.path}"
 
 
-class HuggingFace(Listed):
+class HuggingFace(ListedSource):
     """Fetched by the target itself, with the user's token where one is needed; else by the Hub's client, here."""
 
     kinds: ClassVar[tuple[str, ...]] = ("hugging_face",)
@@ -61,8 +61,8 @@ class HuggingFace(Listed):
         place = _place(text)
         commit, files, samples = _tree(place)
         chosen_names = select_names(files, place.path, f"{place.name}@{commit[:12]}")
-        listed = tuple(_file(name, files[hub_name]) for name, hub_name in sorted(chosen_names.items()))
-        return Listing(place.at(commit), listed, samples if not place.path else None)
+        data_files = tuple(_file(name, files[hub_name]) for name, hub_name in sorted(chosen_names.items()))
+        return Listing(place.at(commit), data_files, samples if not place.path else None)
 
     def fetched(self, source: DataSource, files: Sequence[DataFile]) -> tuple[list[DataFile], Access] | None:
         hub = import_extra("huggingface_hub", "hf")

@@ -47,7 +47,7 @@ class Listing(NamedTuple):
     samples: int | None = None  # of an epoch, where somebody says so there
 
 
-class Listed(Source):
+class ListedSource(Source):
     """A kind of source that is asked what it holds when the plan is made, and again when that is brought."""
 
     def __init__(self) -> None:

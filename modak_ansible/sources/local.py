@@ -126,7 +126,7 @@ def local_files(source: DataSource, folder: Path) -> tuple[Path, list[DataFile]]
         raise ModakError(f"{source.location} cannot be read: {error.strerror}", hint="plan again") from error
 
 
-def brought(datasets: Sequence[Dataset], folder: Path, here: Path) -> dict[Path, bool]:
+def brought_files(datasets: Sequence[Dataset], folder: Path, here: Path) -> dict[Path, bool]:
     """What datasets bring of a script's folder, by its real path, and whether the script finds it in the same place.
 
     Args:

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 from modak_ansible.errors import close_to
 from modak_ansible.model.dataset import DataFile, DataSource
 from modak_ansible.sources.base import SourceProblem, Unreached, is_split
-from modak_ansible.sources.listed import Listed, Listing, import_extra, path_not_found, root_of, select_names
+from modak_ansible.sources.listed import ListedSource, Listing, import_extra, path_not_found, root_of, select_names
 from modak_ansible.target.datasets.listed import Access, etag_of
 
 _SCHEME = "s3://"
@@ -35,7 +35,7 @@ class _Place(NamedTuple):
     settings: dict[str, str]
 
 
-class S3(Listed):
+class S3(ListedSource):
     """Fetched by the target itself, with addresses that are signed here for a day; no login leaves this machine."""
 
     kinds: ClassVar[tuple[str, ...]] = ("s3",)

@@ -20,7 +20,7 @@ from urllib.parse import unquote
 from modak_ansible.errors import last_line
 from modak_ansible.model.dataset import DataFile, DataSource
 from modak_ansible.sources.base import Carrier, SourceProblem, Unreached
-from modak_ansible.sources.listed import Listed, Listing, nothing_in, path_not_found, root_of, select_names
+from modak_ansible.sources.listed import ListedSource, Listing, nothing_in, path_not_found, root_of, select_names
 from modak_ansible.target.core.files import open_private
 from modak_ansible.target.datasets.listed import STREAMS, Access
 
@@ -58,7 +58,7 @@ class _Attributes(NamedTuple):
         return f"changed {self.changed}"
 
 
-class Sftp(Listed):
+class Sftp(ListedSource):
     """Fetched here, with the user's own ssh: the target has no key for that server."""
 
     kinds: ClassVar[tuple[str, ...]] = ("sftp",)

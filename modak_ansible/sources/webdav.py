@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote, urljoin, urlsplit
 from modak_ansible.errors import unwrapped
 from modak_ansible.model.dataset import DataFile, DataSource
 from modak_ansible.sources.base import SourceProblem, Unreached
-from modak_ansible.sources.listed import Listed, Listing, nothing_in, path_not_found, root_of, select_names
+from modak_ansible.sources.listed import ListedSource, Listing, nothing_in, path_not_found, root_of, select_names
 from modak_ansible.target.core.files import expanded
 from modak_ansible.target.datasets.listed import Access, etag_of
 
@@ -43,7 +43,7 @@ class _Entry(NamedTuple):
     version: str
 
 
-class WebDav(Listed):
+class WebDav(ListedSource):
     """Fetched by the target itself, which is shown the login while it does; else from here."""
 
     kinds: ClassVar[tuple[str, ...]] = ("webdav",)
@@ -57,16 +57,16 @@ class WebDav(Listed):
         # the last part of what is no pattern may be a file, which is listed with the folder that it lies in
         root = root_of(path)
         files: dict[str, DataFile] = {}
-        waiting, seen = [f"/{root}"], set()
+        waiting, visited = [f"/{root}"], set()
         while waiting:
             folder = waiting.pop()
-            seen.add(folder)
+            visited.add(folder)
             for entry in _entries(server, folder, text):
                 name = entry.path.strip("/")
                 if entry.size is not None:
                     address = server + quote(entry.path, safe="/~")
                     files[name] = DataFile(name=name, size=entry.size, version=entry.version, address=address)
-                elif f"/{name}" not in seen:
+                elif f"/{name}" not in visited:
                     waiting.append(f"/{name}")
         if not files and _entries(server, f"/{root}", text):
             raise nothing_in(text)

@@ -14,9 +14,9 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from modak_ansible.errors import ModakError
-from modak_ansible.stages.base import Answer, Outcome, Stage, module_error, noted, stages_of, words_of_disk
-from modak_ansible.stages.jobs.direct import Kept
-from modak_ansible.stages.packing import packed
+from modak_ansible.stages.base import Answer, Outcome, Stage, module_error, stages_of, timed_stage, words_of_disk
+from modak_ansible.stages.jobs.direct import RemoteFunction
+from modak_ansible.stages.packing import packed_module
 from modak_ansible.store.project import COLLECTION
 from modak_ansible.target.core.plan import Plan
 from modak_ansible.transport.lifeline import end_with_parent
@@ -40,7 +40,7 @@ class StageAction(ActionBase):  # type: ignore[misc]
     is_noted = True  # False for what concerns the target, and no deployment
     # what answers as a module and action of it would, which Ansible sends and starts anew for each question
     looks: ClassVar[Mapping[tuple[str, str], Callable[[Any], Any]]] = {}
-    _kept: Kept | None = None
+    _remote: RemoteFunction | None = None
     _discovered_interpreter_key: str | None = None  # Ansible's own
 
     def perform(self, stage: Stage) -> Outcome:
@@ -49,10 +49,10 @@ class StageAction(ActionBase):  # type: ignore[misc]
 
     def perform_all(self, stages: list[Stage]) -> Outcome:
         """Does the work for several deployments of one target."""
-        alike: dict[str, list[Stage]] = {}
+        by_subject: dict[str, list[Stage]] = {}
         for stage in stages:
-            alike.setdefault(self.subject(stage.plan), []).append(stage)
-        outcomes = [self._once(same) for same in alike.values()]
+            by_subject.setdefault(self.subject(stage.plan), []).append(stage)
+        outcomes = [self._once(group) for group in by_subject.values()]
         words = dict.fromkeys(outcome.message for outcome in outcomes)
         data = outcomes[0].data if len(outcomes) == 1 else {}
         return Outcome(any(outcome.changed for outcome in outcomes), "; ".join(words), data)
@@ -67,7 +67,7 @@ class StageAction(ActionBase):  # type: ignore[misc]
         for stage in stages[1:] if self.is_noted and not first.check else ():
             stage.record.begin(self.stage_name)
         try:
-            with noted(first, self.stage_name) as finish:
+            with timed_stage(first, self.stage_name) as finish:
                 outcome = self._outcome(stages)
                 finish(outcome)
         finally:
@@ -80,8 +80,8 @@ class StageAction(ActionBase):  # type: ignore[misc]
         completed = self._task.args.get("completed") or ()
         if any(stage.folder.name not in completed for stage in stages):
             return self.perform(stages[0])
-        known = stages[0].record.read().get("stages", {}).get(self.stage_name, {})
-        return Outcome(False, known.get("message") or "not looked at: the job has completed")
+        note = stages[0].record.read().get("stages", {}).get(self.stage_name, {})
+        return Outcome(False, note.get("message") or "not looked at: the job has completed")
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> Answer:
         end_with_parent()  # a worker of Ansible's has a session of its own
@@ -90,7 +90,7 @@ class StageAction(ActionBase):  # type: ignore[misc]
         try:
             stages = self._stages(task_vars or {})
             several = len(stages) > 1
-            with noted(stages[0], self.stage_name, keep=self.is_noted and not several) as finish:
+            with timed_stage(stages[0], self.stage_name, keep=self.is_noted and not several) as finish:
                 result.update(finish(self.perform_all(stages) if several else self._outcome(stages)))
         except ModakError as error:
             result.update(failed=True, msg=str(error), exit_code=error.exit_code)
@@ -131,16 +131,16 @@ class StageAction(ActionBase):  # type: ignore[misc]
         Raises:
             ModakError: it would by a way of another kind.
         """
-        planned = "local" if connection.is_local else "ssh"
-        if self._connection.transport != planned:
-            message = f"ansible_connection is {self._connection.transport}, and the plan's is {planned}"
+        planned_transport = "local" if connection.is_local else "ssh"
+        if self._connection.transport != planned_transport:
+            message = f"ansible_connection is {self._connection.transport}, and the plan's is {planned_transport}"
             raise ModakError(message, hint="leave ansible_connection out: the plan says how to connect to its target")
         self._connection.set_become_plugin(None)
         if not connection.is_local:
-            said = shlex.join(connection.ssh_command()[1:])
+            ssh_options = shlex.join(connection.ssh_command()[1:])
             self._connection._options.update(  # set_option takes no None
                 host=connection.address, port=None, remote_user=None, password=None, private_key_file=None,
-                ssh_args="", ssh_common_args=said, ssh_extra_args="", host_key_checking=True,
+                ssh_args="", ssh_common_args=ssh_options, ssh_extra_args="", host_key_checking=True,
             )  # fmt: skip
 
     def _caller(self, connection: Connection, task_vars: dict[str, Any]) -> Callable[..., Answer]:
@@ -152,16 +152,16 @@ class StageAction(ActionBase):  # type: ignore[misc]
                 connection.check()  # patience is for a target that answered before
                 entered = True
             is_kept = not self._task.check_mode  # of which only modules know
-            kept = self._keep(self.looks.get((name, arguments.get("action", ""))) if is_kept else None, connection)
-            if kept:
-                answer = self._patiently(lambda: kept.attempt(arguments, AnsibleConnectionFailure), connection)
+            remote = self._keep(self.looks.get((name, arguments.get("action", ""))) if is_kept else None, connection)
+            if remote:
+                answer = self._patiently(lambda: remote.attempt(arguments, AnsibleConnectionFailure), connection)
                 if arguments.get("action") not in _AGAIN:  # files come or go next, by a session of their own
                     self._keep(None)
                 return answer
-            ours = f"{COLLECTION}.{name}"
-            with packed(name):
+            module = f"{COLLECTION}.{name}"
+            with packed_module(name):
                 answer = self._patiently(
-                    lambda: self._execute_module(ours, module_args=arguments, task_vars=task_vars), connection
+                    lambda: self._execute_module(module, module_args=arguments, task_vars=task_vars), connection
                 )
             if answer.get("failed"):
                 raise module_error(name, answer)
@@ -169,14 +169,16 @@ class StageAction(ActionBase):  # type: ignore[misc]
 
         return call
 
-    def _keep(self, function: Callable[[Any], Any] | None, connection: Connection | None = None) -> Kept | None:
+    def _keep(
+        self, function: Callable[[Any], Any] | None, connection: Connection | None = None
+    ) -> RemoteFunction | None:
         """Keeps one function ready on the target, or none: not every target has more than one session at a time."""
-        if self._kept and self._kept.function is not function:
-            self._kept.close()
-            self._kept = None
-        if function and connection and not self._kept:
-            self._kept = Kept(connection, function)
-        return self._kept
+        if self._remote and self._remote.function is not function:
+            self._remote.close()
+            self._remote = None
+        if function and connection and not self._remote:
+            self._remote = RemoteFunction(connection, function)
+        return self._remote
 
     def _patiently(self, attempt: Callable[[], Answer], connection: Connection) -> Answer:
         def try_it() -> Answer:

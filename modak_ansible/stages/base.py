@@ -16,7 +16,7 @@ from modak_ansible.model.quantities import format_seconds
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.logs import note
 from modak_ansible.store.project import read_origin
-from modak_ansible.store.record import Record
+from modak_ansible.store.record import DeploymentRecord
 from modak_ansible.target.core.files import mend_of
 from modak_ansible.target.core.plan import Plan
 from modak_ansible.transport.rsync import Say
@@ -47,8 +47,8 @@ class Stage:
         return f"{self.plan['name']}-{self.plan['digest'][:12]}"
 
     @property
-    def record(self) -> Record:
-        return Record(self.folder)
+    def record(self) -> DeploymentRecord:
+        return DeploymentRecord(self.folder)
 
     @property
     def store(self) -> DeploymentStore:
@@ -113,7 +113,7 @@ class Outcome:
 
 
 @contextmanager
-def noted(stage: Stage, name: str, *, keep: bool = True) -> Iterator[Callable[[Outcome], Answer]]:
+def timed_stage(stage: Stage, name: str, *, keep: bool = True) -> Iterator[Callable[[Outcome], Answer]]:
     """Times a stage and notes its outcome; a failure is noted too. Nothing is where ``keep`` is False."""
     began = time.monotonic()
     is_kept = keep and not stage.check
@@ -151,13 +151,13 @@ def until_ended(
         answer: of the call that began it, where that says how it is.
         news: what the target answers at: each new step, or each new line of the log, which is shown, too.
     """
-    seen = ""
+    last_seen = ""
     while answer is None or answer["status"]["state"] == "running":
-        answer = look(action="wait", seconds=LOOK_SECONDS, seen=seen)
+        answer = look(action="wait", seconds=LOOK_SECONDS, seen=last_seen)
         status = answer["status"]
-        if status["state"] == "running" and (news == "line" or status["step"] != seen):
-            seen = status.get(news, "")
-            doing = f": {seen[:100]}" if news == "line" and seen else ""
+        if status["state"] == "running" and (news == "line" or status["step"] != last_seen):
+            last_seen = status.get(news, "")
+            doing = f": {last_seen[:100]}" if news == "line" and last_seen else ""
             say(f"{status['step']}, {format_seconds(status['seconds'])}{doing}")
     return answer
 
@@ -175,8 +175,8 @@ def module_error(name: str, answer: Answer) -> ModakError:
         error.exit_code = int(answer.get("exit_code") or FAILED)
         return error
     summary = getattr(getattr(answer.get("exception"), "event", None), "msg", "")
-    said = str(answer.get("module_stderr") or answer.get("msg") or summary).strip().splitlines()
+    errors = str(answer.get("module_stderr") or answer.get("msg") or summary).strip().splitlines()
     hint = str(answer.get("module_stdout", ""))[-300:].strip() or "the target needs Python 3.8 or later"
-    if said and _OTHER_VERSION.match(said[0]):
+    if errors and _OTHER_VERSION.match(errors[0]):
         hint = "these playbooks belong to another version of modak_ansible; make a package again with modak package"
-    return ModakError(f"{name} failed on the target: {said[-1] if said else 'no reason given'}", hint=hint)
+    return ModakError(f"{name} failed on the target: {errors[-1] if errors else 'no reason given'}", hint=hint)

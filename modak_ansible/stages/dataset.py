@@ -66,7 +66,7 @@ def _ensure_files(stage: Stage, dataset: PlannedDataset) -> Outcome:
     refusals: list[str] = []
     for source in dataset["sources"]:
         try:
-            known = _Carrier(stage, dataset, answer).bring(DataSource.model_validate(source))
+            staged = _Carrier(stage, dataset, answer).bring(DataSource.model_validate(source))
         except ModakError as error:
             name = source["location"] or source["kind"]
             refusal = error.message if name in error.message else f"{name}: {error.message}"
@@ -79,15 +79,15 @@ def _ensure_files(stage: Stage, dataset: PlannedDataset) -> Outcome:
             refusals.append(refusal)
             stage.say(refusal)
         else:
-            _note(stage, dataset, known)
-            return Outcome(True, _message(known), {"dataset": known, "refusals": refusals})
+            _note(stage, dataset, staged)
+            return Outcome(True, _message(staged), {"dataset": staged, "refusals": refusals})
     raise ModakError(f"the dataset {dataset['name']} has no source")
 
 
-def _note(stage: Stage, dataset: PlannedDataset, known: Staged) -> None:
+def _note(stage: Stage, dataset: PlannedDataset, staged: Staged) -> None:
     """Has the record know which of the first dataset's sources it was: what was predicted holds for the first."""
     if not stage.check and dataset is stage.plan["dataset"]:
-        stage.record.update(data=known["label"])
+        stage.record.update(data=staged["label"])
 
 
 def _call(stage: Stage, dataset: PlannedDataset, **arguments: Any) -> Answer:
@@ -102,11 +102,11 @@ def _call(stage: Stage, dataset: PlannedDataset, **arguments: Any) -> Answer:
     )
 
 
-def _message(known: Staged) -> str:
-    size = f"{format_size(known['size'])} in {counted(known['files'], 'file')}"
-    if known.get("is_whole", True):
-        return f"{known['label']}, {size}"
-    return f"{known['label']}, more than {size}: of so many, {known['sample']} were looked at"
+def _message(staged: Staged) -> str:
+    size = f"{format_size(staged['size'])} in {counted(staged['files'], 'file')}"
+    if staged.get("is_whole", True):
+        return f"{staged['label']}, {size}"
+    return f"{staged['label']}, more than {size}: of so many, {staged['sample']} were looked at"
 
 
 def ensure_packed(stage: Stage, dataset: PlannedDataset, bring: Callable[[], Outcome]) -> Outcome:
@@ -119,12 +119,12 @@ def ensure_packed(stage: Stage, dataset: PlannedDataset, bring: Callable[[], Out
         stage.call, "modak_pack", workspace=stage.plan["target"]["workspace"], deployment=stage.deployment,
         dataset=dataset,
     )  # fmt: skip
-    known = call(action="look")["packed"]
-    if known:
-        return Outcome(False, _packed_message(dataset, known), {"packed": known})
+    packed = call(action="look")["packed"]
+    if packed:
+        return Outcome(False, _packed_message(dataset, packed), {"packed": packed})
     if stage.check:
         return Outcome(True, f"would transfer {dataset['name']} and pack it")
-    brought = bring()
+    outcome = bring()
     stage.say(f"packing {dataset['name']} into one image on the target")
     answer = until_ended(stage.say, call, call(action="pack"))
     if answer["packed"] is None:
@@ -133,11 +133,11 @@ def ensure_packed(stage: Stage, dataset: PlannedDataset, bring: Callable[[], Out
             raise ModakError(f"packing {dataset['name']} was interrupted", hint="deploy again: it starts over")
         raise ModakError(status["message"], hint=status.get("hint", ""))
     call(action="tidy")
-    return Outcome(True, _packed_message(dataset, answer["packed"]), {**brought.data, "packed": answer["packed"]})
+    return Outcome(True, _packed_message(dataset, answer["packed"]), {**outcome.data, "packed": answer["packed"]})
 
 
-def _packed_message(dataset: PlannedDataset, known: Packed) -> str:
-    return f"{dataset['name']}: {known['files']:,} files in one image of {format_size(known['packed'])}"
+def _packed_message(dataset: PlannedDataset, packed: Packed) -> str:
+    return f"{dataset['name']}: {packed['files']:,} files in one image of {format_size(packed['packed'])}"
 
 
 class _Carrier:
@@ -198,16 +198,16 @@ class _Carrier:
 
     def _send(self, source: DataSource, root: Path, files: Sequence[DataFile]) -> None:
         size = sum(file.size or 0 for file in files)
-        wanted = Path(self._answer["wanted"])
+        manifest_path = Path(self._answer["wanted"])
         with self.passing() as folder:
-            manifest = Path(folder) / wanted.name
+            manifest = Path(folder) / manifest_path.name
             write_whole(manifest, json.dumps({"files": [file.model_dump() for file in files]}))
-            push(self._stage.connection, [manifest], str(wanted.parent), self.say)
-        needed = size + (source.bytes_there or 0 if source.unpack else 0)
-        taken = _call(self._stage, self._dataset, action="prepare", size=needed)["taken"]
-        if taken:
-            self.say(f"{counted(taken, 'file')} of {len(files)} are there already, in another dataset")
-        if taken < len(files):
+            push(self._stage.connection, [manifest], str(manifest_path.parent), self.say)
+        space = size + (source.bytes_there or 0 if source.unpack else 0)
+        present = _call(self._stage, self._dataset, action="prepare", size=space)["taken"]
+        if present:
+            self.say(f"{counted(present, 'file')} of {len(files)} are there already, in another dataset")
+        if present < len(files):
             self.say(f"sending {format_size(size)} in {counted(len(files), 'file')}")
             names = [file.name for file in files]
             push_below(self._stage.connection, root, names, self._answer["folder"], self.say)
@@ -216,21 +216,23 @@ class _Carrier:
     def have_fetched(self, source: DataSource, access: Access | None = None) -> None:
         self._finish(source, "download", source.location, access or {})
 
-    def _finish(self, source: DataSource, action: str, what: str, access: Access | None = None) -> None:
+    def _finish(self, source: DataSource, action: str, transfer: str, access: Access | None = None) -> None:
         """Has the target do what takes it a while, and waits for it.
 
         Raises:
             ModakError: it failed there, or was cut short.
         """
         # many files are known there from the manifest that was sent
-        given = source.model_copy(update={"files": ()}) if action == "commit" else source
-        shown = {"access": access} if access else {}
-        answer = _call(self._stage, self._dataset, action=action, source=given.model_dump(mode="json"), **shown)
+        sent_source = source.model_copy(update={"files": ()}) if action == "commit" else source
+        arguments = {"access": access} if access else {}
+        answer = _call(
+            self._stage, self._dataset, action=action, source=sent_source.model_dump(mode="json"), **arguments
+        )
         answer = until_ended(self.say, partial(_call, self._stage, self._dataset), answer)
         if answer["dataset"]:
             self._known = answer["dataset"]
             return
         if answer["status"]["state"] != "failed":
-            raise ModakError(f"{what}: it was interrupted", hint="deploy again: it continues where it stopped")
+            raise ModakError(f"{transfer}: it was interrupted", hint="deploy again: it continues where it stopped")
         kind = NotReached if answer["status"].get("is_unreached") else ModakError
         raise kind(answer["status"]["message"], hint=answer["status"].get("hint", ""))

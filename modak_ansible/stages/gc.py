@@ -38,6 +38,6 @@ def _data(answer: Answer) -> Answer:
     return {name: answer[name] for name in ("workspace", "garbage", "kept", "removed", "problems")}
 
 
-def _summary(found: list[GarbageItem]) -> str:
-    names = f"{len(found)} things" if len(found) > 1 else "".join(each["name"] for each in found)
-    return f"{names}, {format_size(sum(each['size'] for each in found))}" if found else "nothing"
+def _summary(items: list[GarbageItem]) -> str:
+    names = f"{len(items)} things" if len(items) > 1 else "".join(item["name"] for item in items)
+    return f"{names}, {format_size(sum(item['size'] for item in items))}" if items else "nothing"

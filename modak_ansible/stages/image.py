@@ -45,18 +45,20 @@ def look_into_image(stage: Stage) -> Outcome:
         return outcome
     image = stage.plan["image"]
     stage.say(f"inspecting {image['entry']}")
-    found = stage.call("modak_image", **_arguments(stage), action="inside")["inside"]
-    given = {"source": image["layers"][0]["source"], "address": stage.plan["target"]["address"]}
-    given["oci"] = ((outcome.data.get("image") or {}).get("oci") or "") if outcome.data else ""
+    contents = stage.call("modak_image", **_arguments(stage), action="inside")["inside"]
+    origin = {"source": image["layers"][0]["source"], "address": stage.plan["target"]["address"]}
+    origin["oci"] = ((outcome.data.get("image") or {}).get("oci") or "") if outcome.data else ""
     frameworks = {
-        name: framework for name, framework in (found.get("frameworks") or {}).items() if is_version(framework)
+        name: framework for name, framework in (contents.get("frameworks") or {}).items() if is_version(framework)
     }
-    seen = SeenImage(**{**found, **given, "python": image["python"], "frameworks": frameworks, "look": LOOK})
-    note_image(read_origin(stage.store.plan_file)["state"], seen)
-    there = ", ".join(f"{name} {version}" for name, version in frameworks.items())
-    oci = f"; its tag is {seen.oci}" if seen.oci else ""
+    seen_image = SeenImage(**{**contents, **origin, "python": image["python"], "frameworks": frameworks, "look": LOOK})
+    note_image(read_origin(stage.store.plan_file)["state"], seen_image)
+    versions = ", ".join(f"{name} {version}" for name, version in frameworks.items())
+    oci = f"; its tag is {seen_image.oci}" if seen_image.oci else ""
     return Outcome(
-        outcome.changed, f"{image['entry']}: {seen.problem or there}{oci}", {"image": outcome.data.get("image")}
+        outcome.changed,
+        f"{image['entry']}: {seen_image.problem or versions}{oci}",
+        {"image": outcome.data.get("image")},
     )
 
 
@@ -176,22 +178,22 @@ def _arguments(stage: Stage) -> dict[str, Any]:
     }
 
 
-def _note(stage: Stage, there: ImageFacts) -> None:
+def _note(stage: Stage, facts: ImageFacts) -> None:
     """Has the record know the image that is there.
 
     Raises:
         ModakError: it is a given one, and another than it was when it was looked into.
     """
-    seen, given = stage.plan["image"].get("seen"), there.get("given")
-    if seen and given and seen != given:
+    planned_digest, digest = stage.plan["image"].get("seen"), facts.get("given")
+    if planned_digest and digest and planned_digest != digest:
         image, address = stage.plan["image"], stage.plan["target"]["address"]
         if not stage.check:
             state = read_origin(stage.store.plan_file)["state"]
             forget_image(state, image["layers"][0]["source"], image["python"], address)
         message = f"{image['layers'][0]['source']} is not the image that was inspected"
-        raise ModakError(f"{message}: its SHA-256 is {given[:12]}, not {seen[:12]}", hint=_LOOK_AGAIN)
+        raise ModakError(f"{message}: its SHA-256 is {digest[:12]}, not {planned_digest[:12]}", hint=_LOOK_AGAIN)
     if not stage.check:
-        stage.record.update(image=there)
+        stage.record.update(image=facts)
 
 
 def _refused(stage: Stage, refusal: ProbeRefusal) -> ModakError:
@@ -243,12 +245,12 @@ def _remember(stage: Stage, entry: Entry, **about: Any) -> None:
     note_refusal(read_origin(stage.store.plan_file)["state"], refusal)
 
 
-def _message(plan: Plan, there: ImageFacts) -> str:
-    size = there.get("size")
+def _message(plan: Plan, facts: ImageFacts) -> str:
+    size = facts.get("size")
     detail = f", {format_size(size)}" if size else ""
-    if oci := there.get("oci", ""):
+    if oci := facts.get("oci", ""):
         detail += f", its tag is {oci}"
-    elif problem := there.get("oci_problem", ""):
+    elif problem := facts.get("oci_problem", ""):
         detail += f"; the digest of its tag is not known: of the registry, {problem}"
     return f"{plan['image']['entry']} ({plan['image']['digest'][:12]}){detail}"
 
@@ -274,15 +276,15 @@ def show_build_log(
     Raises:
         ModakError: there is no such log.
     """
-    plan, offset, shown = stage.plan, 0, False
-    there: list[str] = []
+    plan, offset, has_shown = stage.plan, 0, False
+    pending: list[str] = []
     if not plan["image"]["layers"]:
         raise ModakError(
             "no image is built for this deployment", hint="the nodes pull it, or have what it needs installed"
         )
     arguments = _arguments(stage)
     while True:
-        wait = LOOK_SECONDS if follow and shown else 0
+        wait = LOOK_SECONDS if follow and has_shown else 0
         answer = stage.call("modak_image", **arguments, action="log", offset=offset, seconds=wait)
         if answer["age"] is None:
             raise ModakError(
@@ -291,12 +293,12 @@ def show_build_log(
         lines = [harmless(line) for line in without_controls(answer["output"]).splitlines() if line.strip()]
         is_at_end = answer["offset"] == offset
         offset = answer["offset"]
-        there += lines
-        if shown or is_at_end:
-            is_old = not shown and within is not None and answer["age"] > within
-            for line in there if shown or last is None else there[max(0, len(there) - last) :]:
+        pending += lines
+        if has_shown or is_at_end:
+            is_old = not has_shown and within is not None and answer["age"] > within
+            for line in pending if has_shown or last is None else pending[max(0, len(pending) - last) :]:
                 if not is_old:
                     stage.say(line)
-            there, shown = [], True
+            pending, has_shown = [], True
         if is_at_end and (answer["status"]["state"] != "running" or not follow):
             return Outcome(False, f"{plan['image']['entry']}: {answer['status']['state']}")

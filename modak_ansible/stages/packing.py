@@ -29,40 +29,40 @@ _SOURCES = ("modules/*.py", "module_utils/*.py", "module_utils/schedulers/**/*.p
 
 
 @contextmanager
-def packed(name: str) -> Iterator[None]:
+def packed_module(name: str) -> Iterator[None]:
     """Lays out a module as an earlier run packed it from the same sources, or keeps what this one packs.
 
     Where a disk is full or a folder is not the user's own, Ansible packs it as ever.
     """
-    ours, kept = Path(constants.DEFAULT_LOCAL_TMP) / "ansiballz_cache", None
+    ansible_cache, own_cache = Path(constants.DEFAULT_LOCAL_TMP) / "ansiballz_cache", None
     with suppress(OSError):
-        if not _found(ours, name):
-            kept = _folder(name)
-            ours.mkdir(mode=0o700, exist_ok=True)
-            _lay_out(kept, ours, name)
+        if not _files_of(ansible_cache, name):
+            own_cache = _folder(name)
+            ansible_cache.mkdir(mode=0o700, exist_ok=True)
+            _lay_out(own_cache, ansible_cache, name)
     yield
     with suppress(OSError):
-        if kept and not _found(kept, name):
-            _keep(ours, kept, name)
+        if own_cache and not _files_of(own_cache, name):
+            _keep(ansible_cache, own_cache, name)
 
 
-def _found(folder: Path, name: str) -> list[Path]:
+def _files_of(folder: Path, name: str) -> list[Path]:
     """The files of a module, which Ansible names by what it is packed with, too."""
     return [path for path in folder.glob(f"*.{name}-*") if not path.name.endswith((".lock", "-part", ".part"))]
 
 
-def _keep(ours: Path, kept: Path, name: str) -> None:
-    for path in _found(ours, name):
+def _keep(ansible_cache: Path, own_cache: Path, name: str) -> None:
+    for path in _files_of(ansible_cache, name):
         content = path.read_bytes()
-        write_whole(kept / f"{_checksum(content)}_{path.name}", content)
+        write_whole(own_cache / f"{_checksum(content)}_{path.name}", content)
 
 
-def _lay_out(kept: Path, ours: Path, name: str) -> None:
-    for path in _found(kept, name):
+def _lay_out(own_cache: Path, ansible_cache: Path, name: str) -> None:
+    for path in _files_of(own_cache, name):
         checksum, _, packed_as = path.name.partition("_")
         content = path.read_bytes()
         if checksum == _checksum(content):
-            write_whole(ours / packed_as, content)
+            write_whole(ansible_cache / packed_as, content)
         else:
             path.unlink()  # it was damaged
 
@@ -81,13 +81,13 @@ def _folder(name: str) -> Path:
     folder = place / _digest(name)
     if not folder.is_dir():
         make_private(folder)
-        for left in place.iterdir():
-            if time.time() - left.stat().st_mtime > _SECONDS:
-                shutil.rmtree(left, ignore_errors=True)
-    for each in (place, folder):
-        known = each.stat()
-        if known.st_uid != os.getuid() or known.st_mode & 0o022:
-            raise PermissionError(f"others may write in {each}")
+        for entry in place.iterdir():
+            if time.time() - entry.stat().st_mtime > _SECONDS:
+                shutil.rmtree(entry, ignore_errors=True)
+    for path in (place, folder):
+        stat_result = path.stat()
+        if stat_result.st_uid != os.getuid() or stat_result.st_mode & 0o022:
+            raise PermissionError(f"others may write in {path}")
     os.utime(folder)
     return folder
 

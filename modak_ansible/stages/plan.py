@@ -30,12 +30,12 @@ from modak_ansible.target.core.files import expanded
 GROUP = "modak"  # of the targets, for which the plays are
 
 
-def left_out(tags: Iterable[str], known: Mapping[str, Any], playbooks: Iterable[str]) -> bool:
+def left_out(tags: Iterable[str], variables: Mapping[str, Any], playbooks: Iterable[str]) -> bool:
     """Whether --tags or --skip-tags leave out all that would follow on the plan, in a playbook with plays of others.
 
     Args:
         tags: of the task that makes the plan: those of whoever includes it, and always.
-        known: the variables of the task.
+        variables: the variables of the task.
         playbooks: that Ansible was told to run.
 
     Raises:
@@ -43,9 +43,9 @@ def left_out(tags: Iterable[str], known: Mapping[str, Any], playbooks: Iterable[
     """
     own = {*tags} - {"always"} or {"untagged"}
     words = own | {"all"} | ({"tagged"} if own != {"untagged"} else set())
-    if words & {*known.get("ansible_run_tags", ["all"])} and not words & {*known.get("ansible_skip_tags", [])}:
+    if words & {*variables.get("ansible_run_tags", ["all"])} and not words & {*variables.get("ansible_skip_tags", [])}:
         return False
-    if all(_is_ours(each) for each in playbooks):
+    if all(_is_ours(playbook) for playbook in playbooks):
         raise AnsibleActionFail("--tags and --skip-tags leave out all that this playbook does: run it without them")
     return True
 
@@ -55,7 +55,7 @@ def _is_ours(playbook: str) -> bool:
 
 
 def plan_deployment(
-    arguments: dict[str, Any], *, check: bool, known: Mapping[str, Any] = MappingProxyType({})
+    arguments: dict[str, Any], *, check: bool, variables: Mapping[str, Any] = MappingProxyType({})
 ) -> dict[str, Any]:
     """What the plan role hands to the plays behind it.
 
@@ -64,28 +64,28 @@ def plan_deployment(
             ``inputs_file``, ``target``, ``training`` and ``strict``, or ``node`` for a node of the blueprint that opera
             deploys.
         check: whether nothing may be written but Ansible's own temporary files.
-        known: the variables of the task.
+        variables: the variables of the task.
 
     Returns:
         ``targets`` as ``targets_of`` gives them, and of the first plan ``plan_file`` and ``digest``.
     """
     try:
-        planned = _plans(arguments)
-        if not planned:
+        plans = _plans(arguments)
+        if not plans:
             return {"plan_file": "", "targets": [], "changed": False}
-        check_no_search(planned)
-        targets = targets_of(planned, partial(_saved, check=check))
-        _check_hosts([each["name"] for each in targets], known)
+        check_no_search(plans)
+        targets = targets_of(plans, partial(_saved, check=check))
+        _check_hosts([target["name"] for target in targets], variables)
     except ModakError as error:
         raise AnsibleActionFail(str(error)) from None  # Ansible would show behind it what it came from
     except OSError as error:
         raise AnsibleActionFail(words_of_disk(error)) from None
-    first = planned[0].plan
+    first = plans[0].plan
     notes = [f"{note.path} is not kept: {note.reason}" for note in first.notes]
     return {
         "changed": False,
         **({"warnings": notes} if notes and not is_run_by_opera() else {}),
-        "msg": f"plan {first.digest[:12]} for {some_of([each.plan.name for each in planned], 1)}",
+        "msg": f"plan {first.digest[:12]} for {some_of([planned.plan.name for planned in plans], 1)}",
         "plan_file": targets[0]["plan_files"][0],
         "digest": first.digest,
         "notes": notes,
@@ -93,7 +93,7 @@ def plan_deployment(
     }
 
 
-def _check_hosts(names: list[str], known: Mapping[str, Any]) -> None:
+def _check_hosts(names: list[str], variables: Mapping[str, Any]) -> None:
     """
     Args:
         names: of the targets.
@@ -101,25 +101,27 @@ def _check_hosts(names: list[str], known: Mapping[str, Any]) -> None:
     Raises:
         ModakError: the plays that follow, which are for the group modak, would run on others, or on none of them.
     """
-    if others := sorted({*known.get("groups", {}).get(GROUP, ())} - {*names}):
+    if other_hosts := sorted({*variables.get("groups", {}).get(GROUP, ())} - {*names}):
         hint = "give the inventory's group another name, and run blueprints with other targets one by one"
         raise ModakError(
-            f"the group {GROUP} has hosts that are not targets of this plan: {', '.join(others)}", hint=hint
+            f"the group {GROUP} has hosts that are not targets of this plan: {', '.join(other_hosts)}", hint=hint
         )
-    limit = known.get("ansible_limit")
-    if limit and not any(fnmatch(name, each) for each in split_host_pattern(limit) for name in [*names, GROUP, "all"]):
+    limit = variables.get("ansible_limit")
+    if limit and not any(
+        fnmatch(name, pattern) for pattern in split_host_pattern(limit) for name in [*names, GROUP, "all"]
+    ):
         raise ModakError(
             f"--limit {limit} leaves out {', '.join(names)}",
             hint=f"give it without --limit, or: --limit 'localhost,{GROUP}'",
         )
 
 
-def check_no_search(planned: list[Planned]) -> None:
+def check_no_search(plans: list[Planned]) -> None:
     """
     Raises:
         ModakError: one is a search, whose trials are chosen one after another.
     """
-    if search := next((each.node for each in planned if each.search), None):
+    if search := next((planned.node for planned in plans if planned.search), None):
         hint = "modak deploy BLUEPRINT does; its trials are known here by their names: modak status"
         raise ModakError(f"{search} is a search, and a playbook cannot choose its trials", hint=hint)
 

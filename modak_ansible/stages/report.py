@@ -39,14 +39,14 @@ def report(stages: Sequence[Stage]) -> Outcome:
         return _report_one(stages[0])
     records = [stage.record.read() for stage in stages]
     jobs = [Situation.of(record.get("job")) for record in records]
-    found = [_Ended(*each) for each in zip(stages, jobs, records, strict=True)]
-    failed = [ended for ended in found if ended.job.has_failed]
+    ends = [_Ended(*parts) for parts in zip(stages, jobs, records, strict=True)]
+    failed = [ended for ended in ends if ended.job.has_failed]
     if stages[0].check or not failed:
-        states = Counter(ended.job.state for ended in found)
+        states = Counter(ended.job.state for ended in ends)
         facts = {"job_state": " ".join(states), "results": str(stages[0].folder.parent)}
         return Outcome(False, counts(states), {"facts": facts})
     first = sorted(failed, key=lambda ended: _is_not_run(ended.job))
-    lines = [f"{len(failed)} of {len(found)} trainings did not complete:"]
+    lines = [f"{len(failed)} of {len(ends)} trainings did not complete:"]
     lines += _failures(first[:_SHOWN])
     lines += [f"  and {len(failed) - _SHOWN} more"] if len(failed) > _SHOWN else []
     hint = (
@@ -83,17 +83,19 @@ def _is_not_run(job: Situation) -> bool:
 
 def _failures(failed: Sequence[_Ended]) -> Iterator[str]:
     """How each training failed, with the end of its error output unless that ends as another's above it."""
-    shown: dict[str, str] = {}
+    by_last_line: dict[str, str] = {}
     for stage, job, record in failed:
         name = stage.plan["training"]
         if _is_not_run(job):
             yield f"  {name}: {job.explanation}"
             continue
-        first, *rest = _failure(job, record)
+        first, *more_lines = _failure(job, record)
         yield f"  {name}: {first}"
-        alike = shown.setdefault(job.error_tail[-1], name) if job.error_tail else name
+        same_end = by_last_line.setdefault(job.error_tail[-1], name) if job.error_tail else name
         yield from (
-            [f"    its error output ends like that of {alike}"] if alike != name else (f"  {line}" for line in rest)
+            [f"    its error output ends like that of {same_end}"]
+            if same_end != name
+            else (f"  {line}" for line in more_lines)
         )
 
 

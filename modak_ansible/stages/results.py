@@ -11,10 +11,9 @@ from typing import Any, cast
 from modak_ansible.errors import ModakError
 from modak_ansible.model.quantities import counted, format_joules, format_seconds, format_size
 from modak_ansible.stages.base import Outcome, Stage
-from modak_ansible.stages.jobs.applied import OURS, Report, compare, report_of, summary_pairs, warnings_of
+from modak_ansible.stages.jobs.applied import OURS, Report, compare_choices, report_of, summary_pairs, warnings_of
 from modak_ansible.stages.jobs.energy import energy_of
-from modak_ansible.stages.jobs.tuned import as_trained, read_report, trained_of
-from modak_ansible.stages.jobs.tuned import summary_pairs as summary_of_tuning
+from modak_ansible.stages.jobs.tuned import as_trained, read_report, trained_of, tuning_pairs
 from modak_ansible.store.forecasts import forecasts_of
 from modak_ansible.store.logs import note_look
 from modak_ansible.store.record import STAGES, Metrics, RecordData, run_of, trains
@@ -23,8 +22,8 @@ from modak_ansible.target.core.plan import Choice
 from modak_ansible.target.core.staging import ATTEMPTS, RANKS, RUNTIMES_OWN, WRITTEN, is_log
 from modak_ansible.target.jobs.numbers import number, numbers_of_epoch, shown_numbers
 from modak_ansible.target.jobs.progress import METRICS, progress_of, read_metrics, with_curves
-from modak_ansible.target.jobs.results import ResultFile, Results
-from modak_ansible.target.jobs.situation import LIVING, Left, Progress
+from modak_ansible.target.jobs.results import JobResults, ResultFile
+from modak_ansible.target.jobs.situation import LIVING, LeftFiles, Progress
 from modak_ansible.target.metrics.curves import read_curves
 from modak_ansible.transport.rsync import pull
 
@@ -46,12 +45,12 @@ def fetch_results(stage: Stage) -> Outcome:
     plan = stage.plan
     outputs = {stage.deployment: outputs_of(stage)}
     answer = stage.call("modak_results", workspace=plan["target"]["workspace"], outputs=outputs)
-    listed: Results = answer["listed"][stage.deployment]
+    results: JobResults = answer["listed"][stage.deployment]
 
     def bring(paths: list[str], part: Path) -> None:
-        pull(stage.connection, listed["folder"], paths, part, stage.say)
+        pull(stage.connection, results["folder"], paths, part, stage.say)
 
-    return keep_results(stage, listed, bring)
+    return keep_results(stage, results, bring)
 
 
 def outputs_of(stage: Stage) -> list[str]:
@@ -59,75 +58,75 @@ def outputs_of(stage: Stage) -> list[str]:
     return list(dict.fromkeys([*stage.plan["application"]["outputs"], *stage.record.read().get("more_outputs", [])]))
 
 
-def wanted_files(stage: Stage, listed: Results) -> list[ResultFile]:
+def wanted_files(stage: Stage, results: JobResults) -> list[ResultFile]:
     """Those of the files on the target that are not here as they are there."""
-    _check_paths(listed["files"])
+    _check_paths(results["files"])
     folder = stage.store.results
-    return [file for file in listed["files"] if not _is_here(folder / file["path"], file)]
+    return [file for file in results["files"] if not _is_here(folder / file["path"], file)]
 
 
-def keep_results(stage: Stage, listed: Results, bring: Bring) -> Outcome:
+def keep_results(stage: Stage, results: JobResults, bring: Bring) -> Outcome:
     """Keeps what the job left, and has the deployment's record and the project's records tell of it.
 
     Args:
-        listed: what is on the target: ``files``, the declared outputs that are ``missing``, and ``unnamed`` files that
+        results: what is on the target: ``files``, the declared outputs that are ``missing``, and ``unnamed`` files that
             cannot be brought.
 
     Raises:
         ModakError: a file did not arrive as it left, or would lie elsewhere.
     """
     folder = stage.store.results
-    if not listed["files"]:  # not even its script: a file system has been cleared, and what is here is all there is
+    if not results["files"]:  # not even its script: a file system has been cleared, and what is here is all there is
         return Outcome(False, f"its folder is not on the target; what came before is in {folder}")
-    wanted = wanted_files(stage, listed)
+    files_wanted = wanted_files(stage, results)
     if stage.check:
-        return Outcome(bool(wanted), f"would fetch {counted(len(wanted), 'file')}")
+        return Outcome(bool(files_wanted), f"would fetch {counted(len(files_wanted), 'file')}")
     record = stage.record.read()
     job = record.get("job") or {}
     is_over = job.get("state") not in LIVING
-    for file in listed["files"]:
+    for file in results["files"]:
         if is_log(file["path"]):
             note_look(stage.folder, str(job.get("job_id", "")), file["path"], file["size"])
-    if wanted or stage.store.has_old_results:
+    if files_wanted or stage.store.has_old_results:
         with Lock(stage.folder / ".results.lock"):  # two deploys of one plan fetch in turn
-            _forget_another_run(stage, listed)
-            wanted = wanted_files(stage, listed)
-            _fetch(bring, wanted, folder, is_over=is_over)
-            files = [file for file in listed["files"] if (folder / file["path"]).is_file()]
+            _forget_another_run(stage, results)
+            files_wanted = wanted_files(stage, results)
+            _fetch(bring, files_wanted, folder, is_over=is_over)
+            files = [file for file in results["files"] if (folder / file["path"]).is_file()]
             write_json(stage.store.manifest, {"files": files, "run": run_of(job)})
-    _forget_what_was_set_aside(folder, {file["path"] for file in listed["files"]})
-    missing = listed["missing"] if job.get("state") and is_over else []  # a job that runs may still write it
-    size = sum(file["size"] for file in listed["files"])
-    message = f"{counted(len(listed['files']), 'file')}, {format_size(size)}, in {folder}"
-    if missing:
-        message += f"; no file matches {', '.join(missing)}"
-    if unnamed := listed.get("unnamed", []):
+    _forget_what_was_set_aside(folder, {file["path"] for file in results["files"]})
+    missing_outputs = results["missing"] if job.get("state") and is_over else []  # a job that runs may still write it
+    size = sum(file["size"] for file in results["files"])
+    message = f"{counted(len(results['files']), 'file')}, {format_size(size)}, in {folder}"
+    if missing_outputs:
+        message += f"; no file matches {', '.join(missing_outputs)}"
+    if unnamed := results.get("unnamed", []):
         message += f"; left on the target, as their names are not UTF-8: {', '.join(unnamed)}"
-    left = listed.get("left") if is_over else None
-    if left and left["count"]:
-        message += f"; {words_of_left(left)}"
+    left_files = results.get("left") if is_over else None
+    if left_files and left_files["count"]:
+        message += f"; {words_of_left(left_files)}"
     has_ended_well = is_over and job.get("state") == "COMPLETED"
-    if has_ended_well and not (left and left["count"]) and _is_silent(folder, listed["files"]):
+    if has_ended_well and not (left_files and left_files["count"]) and _is_silent(folder, results["files"]):
         message += "; the training ended successfully, but neither printed nor wrote anything"
     metrics = read_metrics(folder)
-    summary = _summary(metrics, folder, listed)
+    summary = _summary(metrics, folder, results)
     tuning = read_report(folder)
     trained = as_trained(stage.plan, trained_of(tuning, stage.plan))
-    outcomes = compare(trained, report_of(folder), metrics) if is_over and trains(stage.plan) else []
+    outcomes = compare_choices(trained, report_of(folder), metrics) if is_over and trains(stage.plan) else []
     # the last look may have been before the end
-    seen, told = record.get("progress") or {}, progress_of(folder) if is_over else {}
-    crowded: Progress = {"crowded": listed["crowded"]} if listed.get("crowded") else {}
+    last_progress, progress = record.get("progress") or {}, progress_of(folder) if is_over else {}
+    crowded: Progress = {"crowded": results["crowded"]} if results.get("crowded") else {}
     stage.record.update(
-        progress=cast(Progress, {**seen, **told, **crowded}),
-        energy=energy_of(folder, stage.plan, job, listed.get("joules")) if is_over else None,
+        progress=cast(Progress, {**last_progress, **progress, **crowded}),
+        energy=energy_of(folder, stage.plan, job, results.get("joules")) if is_over else None,
         results=str(folder),
         brought=run_of(job) if is_over else "",
         metrics=summary,
-        missing_outputs=missing,
+        missing_outputs=missing_outputs,
         unnamed_outputs=unnamed,
-        left=left,
+        left=left_files,
         applied=outcomes,
-        tuning=summary_of_tuning(tuning, stage.plan),
+        tuning=tuning_pairs(tuning, stage.plan),
     )
     for line in [*warnings_of(outcomes), *crowded.values()]:
         stage.say(str(line))
@@ -137,10 +136,10 @@ def keep_results(stage: Stage, listed: Results, bring: Bring) -> Outcome:
 
         record_trials(stage)
         record_job(stage)
-    return Outcome(bool(wanted), message, {"results": str(folder), "metrics": summary})
+    return Outcome(bool(files_wanted), message, {"results": str(folder), "metrics": summary})
 
 
-def words_of_left(left: Left) -> str:
+def words_of_left(left: LeftFiles) -> str:
     """What a job wrote that stays on the target, and how to have it."""
     names = ", ".join(left["names"]) + (" ..." if left["count"] > len(left["names"]) else "")
     count = "a file" if left["count"] == 1 else f"{left['count']} files"
@@ -168,21 +167,21 @@ def _is_silent(folder: Path, files: Sequence[ResultFile]) -> bool:
     return all(line.startswith(RUNTIMES_OWN) for line in lines)
 
 
-def _forget_another_run(stage: Stage, listed: Results) -> None:
+def _forget_another_run(stage: Stage, results: JobResults) -> None:
     """What is here of another run, and not on the target, must not be taken for the present one's."""
-    there = {file["path"] for file in listed["files"]}
+    present = {file["path"] for file in results["files"]}
     for old in stage.store.files if stage.store.has_old_results else ():
-        if old.path not in there:
+        if old.path not in present:
             (stage.store.results / old.path).unlink(missing_ok=True)
 
 
-def _forget_what_was_set_aside(folder: Path, listed: set[str]) -> None:
+def _forget_what_was_set_aside(folder: Path, paths: set[str]) -> None:
     """What an earlier attempt wrote is below its number now, and must not be taken for the present one's."""
     aside = re.compile(rf"{ATTEMPTS}/\d+/({'|'.join(map(re.escape, WRITTEN))}|{RANKS}/.+)", re.ASCII)
-    for path in listed:
-        found = aside.fullmatch(path)
-        if found and found[1] not in listed and (folder / path).is_file():
-            (folder / found[1]).unlink(missing_ok=True)
+    for path in paths:
+        set_aside = aside.fullmatch(path)
+        if set_aside and set_aside[1] not in paths and (folder / path).is_file():
+            (folder / set_aside[1]).unlink(missing_ok=True)
 
 
 def _fetch(bring: Bring, files: list[ResultFile], folder: Path, *, is_over: bool) -> None:
@@ -190,10 +189,10 @@ def _fetch(bring: Bring, files: list[ResultFile], folder: Path, *, is_over: bool
         return
     part = folder.with_name(".results.part")
     for file in files:
-        begun = part / file["path"]
+        partial = part / file["path"]
         # rsync goes on from what is shorter, and leaves alone what is as long
-        if begun.is_file() and begun.stat().st_size >= file["size"] and not _is_here(begun, file):
-            begun.unlink()
+        if partial.is_file() and partial.stat().st_size >= file["size"] and not _is_here(partial, file):
+            partial.unlink()
     bring([file["path"] for file in files], part)
     for file in files:
         arrived = part / file["path"]
@@ -211,10 +210,10 @@ def _fetch(bring: Bring, files: list[ResultFile], folder: Path, *, is_over: bool
     shutil.rmtree(part, ignore_errors=True)
 
 
-def _summary(metrics: Report, folder: Path, results: Results) -> Metrics | None:
+def _summary(metrics: Report, folder: Path, results: JobResults) -> Metrics | None:
     """What a summary says of a training; None where nothing that it wrote holds a number."""
-    listed = metrics.get("epochs")
-    epochs = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+    epoch_list = metrics.get("epochs")
+    epochs = [epoch for epoch in epoch_list if isinstance(epoch, dict)] if isinstance(epoch_list, list) else []
     if not metrics or not epochs:
         curves = read_curves(folder, [file["path"] for file in results["files"] if file["path"] != METRICS])
         return _of_another_form(with_curves(metrics, curves))
@@ -231,26 +230,29 @@ def _summary(metrics: Report, folder: Path, results: Results) -> Metrics | None:
     }
 
 
-def _of_another_form(found: dict[str, float]) -> Metrics | None:
+def _of_another_form(numbers: dict[str, float]) -> Metrics | None:
     """The same of a script that writes its numbers as it likes; ``numbers`` has all of them by their names."""
-    if not found:
+    if not numbers:
         return None
     return {
         "epochs": None,
         "epochs_requested": None,
-        "accuracy": found.get("accuracy"),
-        "loss": found.get("loss"),
+        "accuracy": numbers.get("accuracy"),
+        "loss": numbers.get("loss"),
         "epoch_seconds": None,
-        "numbers": found,
+        "numbers": numbers,
     }
 
 
 def _chosen(choices: list[Choice]) -> list[tuple[str, str]]:
     """The image and what differs from stock, each with its reason; the rest by its names."""
-    shown = [choice for choice in choices if choice["name"] == "image" or choice["value"] != choice["stock"]]
-    rest = [choice["name"].replace("_", " ") for choice in choices if choice not in shown]
-    lines = [("chosen", f"{each['name'].replace('_', ' ')} {each['value']}: {each['reason']}") for each in shown]
-    return lines + ([("chosen", f"at their defaults: {', '.join(rest)}")] if rest else [])
+    shown_choices = [choice for choice in choices if choice["name"] == "image" or choice["value"] != choice["stock"]]
+    defaults = [choice["name"].replace("_", " ") for choice in choices if choice not in shown_choices]
+    lines = [
+        ("chosen", f"{choice['name'].replace('_', ' ')} {choice['value']}: {choice['reason']}")
+        for choice in shown_choices
+    ]
+    return lines + ([("chosen", f"at their defaults: {', '.join(defaults)}")] if defaults else [])
 
 
 def summary_lines(plan: Mapping[str, Any], state: RecordData) -> list[tuple[str, str]]:
@@ -271,7 +273,7 @@ def summary_lines(plan: Mapping[str, Any], state: RecordData) -> list[tuple[str,
         lines.append(
             (name, f"{stage.get('message', '').splitlines()[0]}  [{format_seconds(stage['seconds'])}]{earlier}")
         )
-    lines += [("start", each.words) for each in forecasts_of(state) if each.was_wrong]
+    lines += [("start", forecast.words) for forecast in forecasts_of(state) if forecast.was_wrong]
     words: list[str] = []
     if metrics:
         accuracy = metrics.get("accuracy")

@@ -13,7 +13,7 @@ from modak_ansible.store.machines import host_name
 from modak_ansible.transport.ssh import connect
 
 
-def targets_of(planned: Iterable[Planned], save: Callable[[Planned], Path] = Planned.save) -> list[dict[str, Any]]:
+def targets_of(plans: Iterable[Planned], save: Callable[[Planned], Path] = Planned.save) -> list[dict[str, Any]]:
     """The targets of some plans, each with the files of its own.
 
     Args:
@@ -24,11 +24,11 @@ def targets_of(planned: Iterable[Planned], save: Callable[[Planned], Path] = Pla
         ``connection``, and its ``hosts`` where they are to become a cluster, by ``name`` and ``address``.
     """
     groups: dict[str, list[Planned]] = {}
-    for each in planned:
-        groups.setdefault(each.plan.target.model_dump_json(), []).append(each)
+    for planned in plans:
+        groups.setdefault(planned.plan.target.model_dump_json(), []).append(planned)
     targets = []
     for number, group in enumerate(groups.values(), 1):
-        folders = [save(each) for each in group]
+        folders = [save(planned) for planned in group]
         first = group[0]
         connection = connect(first.plan.target, first.testbed, first.blueprint.parent, folders[0], first.state)
         name = "modak_target" if number == 1 else f"modak_target_{number}"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from modak_ansible.model.quantities import some_of
-from modak_ansible.store.record import NAME, JobNote, Record, RecordData, run_of
+from modak_ansible.store.record import NAME, DeploymentRecord, JobNote, RecordData, run_of
 from modak_ansible.store.shapes import fitted, read_whole
 from modak_ansible.target.core.files import changed_at, make_private, open_private, read_json, write_json, write_whole
 from modak_ansible.target.core.plan import Plan
@@ -118,10 +118,10 @@ class DeploymentStore:
     @cached_property
     def _read(self) -> tuple[RecordData, list[str]]:
         fields: list[str] = []
-        return Record(self.folder).read(fields), fields
+        return DeploymentRecord(self.folder).read(fields), fields
 
     def record_now(self) -> RecordData:
-        return Record(self.folder).read()
+        return DeploymentRecord(self.folder).read()
 
     @property
     def job(self) -> JobNote:

@@ -22,7 +22,7 @@ _TEXT = 2000
 _APART = 5.0
 
 
-class Entry(NamedTuple):
+class LogEntry(NamedTuple):
     """a line of the stage log; the time is in seconds since the epoch."""
 
     time: float
@@ -39,7 +39,7 @@ def note(folder: Path, stage: str, text: str) -> None:
         _add(path, {"time": round(time.time(), 1), "stage": stage, "text": text})
 
 
-def read_stage_log(folder: Path) -> list[Entry]:
+def read_stage_log(folder: Path) -> list[LogEntry]:
     """The entries of a deployment's stage log, the oldest first; damaged lines are left out."""
     return list(_entries(_lines(folder / STAGE_LOG)))
 
@@ -66,12 +66,12 @@ def size_before(folder: Path, job_id: str, log: str, moment: float) -> int:
     return max(sizes, default=0)
 
 
-def _entries(lines: list[str]) -> Iterator[Entry]:
+def _entries(lines: list[str]) -> Iterator[LogEntry]:
     for values in _parse_lines(lines):
         try:
             moment = float(values["time"])
             time.localtime(moment)  # which there is none of for some numbers
-            yield Entry(moment, str(values["stage"]), str(values["text"]))
+            yield LogEntry(moment, str(values["stage"]), str(values["text"]))
         except (ValueError, KeyError, TypeError, OverflowError, OSError):
             continue
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 from modak_ansible.store.logs import note
 from modak_ansible.store.shapes import fitted
 from modak_ansible.target.core.files import Lock, read_json, write_json
-from modak_ansible.target.jobs.situation import LIVING, UNKNOWN, Forecast, Left, Progress
+from modak_ansible.target.jobs.situation import LIVING, UNKNOWN, Forecast, LeftFiles, Progress
 
 if TYPE_CHECKING:
     from modak_ansible.target.core.plan import Plan
@@ -140,7 +140,7 @@ class RecordData(TypedDict, total=False):
     metrics: Metrics | None
     missing_outputs: list[str]  # declared outputs that no file fits
     unnamed_outputs: list[str]  # files that were left on the target, for their names
-    left: Left | None  # what the job wrote and no output names; None as long as it runs
+    left: LeftFiles | None  # what the job wrote and no output names; None as long as it runs
     more_outputs: list[str]  # patterns of what is brought back besides the plan's outputs
     applied: list[AppliedChoice]
     tuning: list[tuple[str, str]]  # what that amounts to, as pairs of a title and a text
@@ -179,7 +179,7 @@ def living_jobs(records: Mapping[str, RecordData]) -> dict[str, str]:
     return {name: job_id for name, record in records.items() if (job_id := living_job(record))}
 
 
-class Record:
+class DeploymentRecord:
     """The file of the record in a deployment's folder, which two commands may write in turn."""
 
     def __init__(self, folder: Path) -> None:

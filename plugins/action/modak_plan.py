@@ -27,8 +27,8 @@ class ActionModule(ActionBase):
                 f"the Python that runs ansible-playbook ({sys.executable}) has no modak_ansible: "
                 "run .venv/bin/ansible-playbook, or pip install modak-ansible there"
             )
-        known = task_vars or {}
-        if left_out(self._task.tags, known, context.CLIARGS.get("args") or ()):
+        variables = task_vars or {}
+        if left_out(self._task.tags, variables, context.CLIARGS.get("args") or ()):
             return {**result, "skipped": True, "targets": []}
-        result.update(plan_deployment(self._task.args, check=self._task.check_mode, known=known))
+        result.update(plan_deployment(self._task.args, check=self._task.check_mode, variables=variables))
         return result

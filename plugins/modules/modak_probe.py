@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.modak.hpc.plugins.module_utils.schedulers.known import SCHEDULERS
+from ansible_collections.modak.hpc.plugins.module_utils.schedulers.registry import SCHEDULERS
 from ansible_collections.modak.hpc.plugins.module_utils.target.core.answer import answer
 from ansible_collections.modak.hpc.plugins.module_utils.target.core.probe import look
 

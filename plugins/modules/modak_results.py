@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.modak.hpc.plugins.module_utils.target.core.answer import answer
-from ansible_collections.modak.hpc.plugins.module_utils.target.jobs.results import listed
+from ansible_collections.modak.hpc.plugins.module_utils.target.jobs.results import list_results
 
 DOCUMENTATION = """
 module: modak_results
@@ -29,7 +29,7 @@ def main():
         },
         supports_check_mode=True,
     )
-    answer(module, lambda: listed(module.params["workspace"], module.params["outputs"]))
+    answer(module, lambda: list_results(module.params["workspace"], module.params["outputs"]))
 
 
 if __name__ == "__main__":

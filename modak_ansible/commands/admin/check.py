@@ -55,7 +55,7 @@ def command(
     from modak_ansible.discovery.judging import findings_of
     from modak_ansible.discovery.surveying import SurveyRequest, survey_target
 
-    aim = aim_at(target, asked.given, asked.training)
+    aim = aim_at(target, asked.all_inputs, asked.training)
     options = SurveyRequest(known_scheduler(scheduler), job, patience=patience)
     code = 0
     try:

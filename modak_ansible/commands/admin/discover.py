@@ -60,7 +60,7 @@ def command(
 
     if save and output:
         raise UsageError("--save and --output both say where it is written", hint="leave one of them out")
-    aim = aim_at(target, asked.given)
+    aim = aim_at(target, asked.all_inputs)
     files = TargetFiles(str(new_target(save)) if save else output, force, save or "")
     files.check()
     with look(f"looking at {aim.target.address}", quiet=as_json):

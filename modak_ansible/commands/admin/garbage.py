@@ -152,9 +152,9 @@ def _known_target(target: Target, plan_file: Path) -> KnownTarget:
 
 
 def _targets_named(name: str, project_targets: list[KnownTarget], inputs: Inputs) -> list[KnownTarget]:
-    fitting = [known_target for known_target in project_targets if name in (known_target.name, known_target.address)]
-    if fitting:
-        return fitting
+    matches = [known_target for known_target in project_targets if name in (known_target.name, known_target.address)]
+    if matches:
+        return matches
     try:
         blueprint = find_blueprint(name)
     except UsageError as error:

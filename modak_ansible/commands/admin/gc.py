@@ -52,7 +52,7 @@ def command(
     from modak_ansible.commands.admin.garbage_text import print_garbage, print_removed
 
     age = seconds_in("--older-than", older_than)
-    collection = Collection.of_project(Path.cwd(), targets or [], asked.given, age, here=deployments)
+    collection = Collection.of_project(Path.cwd(), targets or [], asked.all_inputs, age, here=deployments)
     _check_answerable(dry_run=dry_run, yes=yes, as_json=as_json)
     console = Console(stderr=as_json, highlight=False)
     with console.status("looking"):

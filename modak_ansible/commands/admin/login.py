@@ -66,7 +66,7 @@ def aimed(target: str | None, asked: PlanOptions) -> Aim:
     """
     from modak_ansible.discovery.aim import aim_at
 
-    aim = aim_at(target, asked.given)
+    aim = aim_at(target, asked.all_inputs)
     if aim.target.local:
         raise UsageError("this machine needs no login", hint="name a target: modak targets lists them")
     return aim

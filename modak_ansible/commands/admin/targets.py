@@ -29,7 +29,7 @@ class Described(TypedDict):
     partitions: list[str]
 
 
-class Named(TypedDict):
+class NamedTargets(TypedDict):
     """The targets of a name, or why its file cannot be read."""
 
     name: str
@@ -55,9 +55,9 @@ def listed(as_json: Json = False) -> None:
     from modak_ansible.store.targets import known_targets, own_targets, targets_folder
 
     own = own_targets()
-    rows: list[Named] = []
+    rows: list[NamedTargets] = []
     for name, path in known_targets().items():
-        row: Named = {"name": name, "own": name in own, "file": str(path), "targets": [], "problem": ""}
+        row: NamedTargets = {"name": name, "own": name in own, "file": str(path), "targets": [], "problem": ""}
         try:
             row["targets"] = [_facts(target, path) for target in targets_of_file(path)]
         except ModakError as error:
@@ -122,7 +122,7 @@ def _facts(target: Target, path: Path) -> Described:
     }
 
 
-def _cells(row: Named) -> tuple[str, str, str, str]:
+def _cells(row: NamedTargets) -> tuple[str, str, str, str]:
     if row["problem"]:
         return row["name"], f"broken: {row['problem']}", "", ""
     targets = row["targets"]

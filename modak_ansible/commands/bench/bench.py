@@ -55,7 +55,7 @@ def run(
     from modak_ansible.measuring.suites.reader import find_suite
 
     check_file("--records", records, f"{Path(suite).stem}.jsonl")
-    benching = Benching(find_suite(suite), asked.given, tuple(group or ()), rounds)
+    benching = Benching(find_suite(suite), asked.all_inputs, tuple(group or ()), rounds)
     if dry_run:
         benching.show_plan(as_json=as_json)
         return

@@ -114,7 +114,7 @@ def explain(
     if is_question(path := Path(subject)):
         question, need = read_question(path), None
     else:
-        question, need = planned_question(subject, asked.given, asked.training, loaded_model)
+        question, need = planned_question(subject, asked.all_inputs, asked.training, loaded_model)
     explanation = explained(loaded_model, question, need)
     if not as_json:
         print_explanation(explanation)

@@ -30,7 +30,7 @@ from modak_ansible.transport.rsync import Say
 
 
 @dataclass(frozen=True)
-class Listed:
+class PlannedVariant:
     group: str
     variant: str
     rounds: int
@@ -65,7 +65,9 @@ class Benching:
     def show_plan(self, *, as_json: bool) -> None:
         """What would be run."""
         rows = [
-            self._listed(block.group, block.rounds, variant) for block in self._blocks for variant in block.variants
+            self._planned_variant(block.group, block.rounds, variant)
+            for block in self._blocks
+            for variant in block.variants
         ]
         if as_json:
             print_json([asdict(row) for row in rows])
@@ -129,16 +131,16 @@ class Benching:
             say(f"{file.path} has records of this suite: rounds that are complete are not measured anew")
         return history
 
-    def _listed(self, group: str, rounds: int, variant: Variant) -> Listed:
-        listed = Listed(group, variant.name, rounds)
+    def _planned_variant(self, group: str, rounds: int, variant: Variant) -> PlannedVariant:
+        planned = PlannedVariant(group, variant.name, rounds)
         place = self._places[variant.target]
         if waits_for_processor(variant, place):
-            return replace(listed, problem="planned for the processor that is found on the target")
+            return replace(planned, problem="planned for the processor that is found on the target")
         try:
             plan = plan_run(self._suite, variant, place, run="dry-run").plan
         except CannotPlan as error:
-            return replace(listed, problem=error.message)
+            return replace(planned, problem=error.message)
         words = [
             word for name, value in plan.application.arguments for word in (f"--{name}", value) if isinstance(word, str)
         ]
-        return replace(listed, image=plan.image.digest, command=(plan.application.script, *words))
+        return replace(planned, image=plan.image.digest, command=(plan.application.script, *words))

@@ -133,7 +133,7 @@ def _built(entry: Entry, asked: AddOptions, console: Console) -> Result | None:
     """What becomes of a build where a target is named; an image was looked into there already."""
     if not asked.on or entry.source:
         return None
-    builder = Builder(find_blueprint(_BLUEPRINT), PlanOptions(on=asked.on).given, console, again=False)
+    builder = Builder(find_blueprint(_BLUEPRINT), PlanOptions(on=asked.on).all_inputs, console, again=False)
     builder.build([entry])
     return builder.results[0]
 
@@ -157,14 +157,14 @@ def _of_image(asked: AddOptions, catalogue: Catalogue, console: Console) -> Entr
     _check(name, asked, catalogue)
     if asked.framework:
         pattern_for(asked.framework, asked.like, "", catalogue)
-    seen = _look(asked, name, console)
-    if seen.problem:
+    seen_image = _look(asked, name, console)
+    if seen_image.problem:
         raise ModakError(
-            f"{asked.what} cannot be an entry: {seen.problem}", hint="--python names another interpreter in it"
+            f"{asked.what} cannot be an entry: {seen_image.problem}", hint="--python names another interpreter in it"
         )
-    framework = framework_in(seen, asked.framework)
-    version = seen.frameworks[framework]
-    return from_image(seen, framework, pattern_for(framework, asked.like, version, catalogue), name)
+    framework = framework_in(seen_image, asked.framework)
+    version = seen_image.frameworks[framework]
+    return from_image(seen_image, framework, pattern_for(framework, asked.like, version, catalogue), name)
 
 
 def _named_after(source: str) -> str:
@@ -176,11 +176,11 @@ def _named_after(source: str) -> str:
 def _look(asked: AddOptions, name: str, console: Console) -> SeenImage:
     """What is in an image, by a look into it on the target."""
     blueprint = find_blueprint(_BLUEPRINT)
-    request = request_of(blueprint, PlanOptions(on=asked.on).given)
+    request = request_of(blueprint, PlanOptions(on=asked.on).all_inputs)
     image = GivenImage(source=asked.what, python=asked.python)
     plan = make_plan(request_for_image(name, "python", image, request))
     run_image_role(plan, blueprint, console, image_inside=True)
-    seen = seen_of(seen_images(blueprint_state(blueprint)), image, plan.target.address)
-    if seen is None:
+    seen_image = seen_of(seen_images(blueprint_state(blueprint)), image, plan.target.address)
+    if seen_image is None:
         raise ModakError(f"the target reported nothing about {asked.what}", hint="try again")
-    return seen
+    return seen_image

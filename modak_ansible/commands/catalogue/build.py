@@ -173,8 +173,7 @@ def request_for_image(name: str, framework: str, image: GivenImage | None, like:
 
 def _without_refusals(catalogue: Catalogue, entry: Entry) -> Catalogue:
     entries = (
-        listed.model_copy(update={"refusals": {}}) if listed.name == entry.name else listed
-        for listed in catalogue.entries
+        other.model_copy(update={"refusals": {}}) if other.name == entry.name else other for other in catalogue.entries
     )
     return catalogue.model_copy(update={"entries": tuple(entries)})
 

@@ -55,14 +55,14 @@ def _root(context: typer.Context, framework: Framework = None, as_json: Json = F
 def list_entries(framework: Framework = None, as_json: Json = False) -> None:
     """List the entries, and what this project knows about them: built, refused by their probe, never tried."""
     from modak_ansible.catalogue import load_catalogue
-    from modak_ansible.commands.catalogue.text import print_rows, rows_of
+    from modak_ansible.commands.catalogue.text import entry_rows, print_rows
 
     entries = load_catalogue().entries
     frameworks = {entry.framework for entry in entries}
     if framework is not None and framework not in frameworks:
         raise UsageError(f"the catalogue has no {framework}", hint=nearest(framework, frameworks))
     chosen = [entry for entry in entries if framework in (None, entry.framework)]
-    rows = rows_of(chosen, state_folder(Path.cwd()))
+    rows = entry_rows(chosen, state_folder(Path.cwd()))
     if as_json:
         print_json(rows)
     else:
@@ -182,7 +182,7 @@ def build(
 
     catalogue_entries = [load_catalogue().entry(name) for name in dict.fromkeys(entries)]
     console = Console(stderr=as_json, highlight=False)
-    builder = Builder(find_blueprint(blueprint), asked.given, console, again=again, packages=packages)
+    builder = Builder(find_blueprint(blueprint), asked.all_inputs, console, again=again, packages=packages)
     try:
         builder.build(catalogue_entries)
     finally:

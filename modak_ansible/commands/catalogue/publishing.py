@@ -47,7 +47,7 @@ class Publisher:
     ) -> None:
         self._entry = load_catalogue().entry(entry)
         self._blueprint = find_blueprint(blueprint)
-        self._request = request_of(self._blueprint, asked.given)
+        self._request = request_of(self._blueprint, asked.all_inputs)
         self._console = console
         self._packages = packages
 

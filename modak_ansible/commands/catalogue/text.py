@@ -30,7 +30,7 @@ class Row(TypedDict):
     state: str
 
 
-def rows_of(entries: Iterable[Entry], state: Path) -> list[Row]:
+def entry_rows(entries: Iterable[Entry], state: Path) -> list[Row]:
     """A row for every entry, by the table's titles."""
     states = _states(state)
     ordered = sorted(entries, key=lambda entry: (entry.framework, entry.name))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from modak_ansible.commands.jobs.operate import EACH, Only, named
+from modak_ansible.commands.jobs.operate import EACH, Only, deployment_argument
 from modak_ansible.commands.options import Json
 
 if TYPE_CHECKING:
@@ -23,7 +23,9 @@ _REMARKS, _ROWS, _WIDTH = 5, 40, 120
 def command(
     deployments: Annotated[
         list[str],
-        named(f"Deployments as modak status shows them, {EACH}, with all points of its sweeps.", "DEPLOYMENT..."),
+        deployment_argument(
+            f"Deployments as modak status shows them, {EACH}, with all points of its sweeps.", "DEPLOYMENT..."
+        ),
     ],
     training: Only = None,
     by: Annotated[
@@ -87,15 +89,15 @@ def _print(comparison: Comparison) -> None:
     console = Console(highlight=False)
     width = console.width if console.is_terminal else None
     lines = texts.table(comparison, width)
-    shown = lines[: _ROWS + 1] if console.is_terminal else lines  # what is best stays in sight, above its curve
-    for index, line in enumerate(shown):
+    visible_lines = lines[: _ROWS + 1] if console.is_terminal else lines  # what is best stays in sight, above its curve
+    for index, line in enumerate(visible_lines):
         console.print(line, style="bold" if index < 2 else None, markup=False, soft_wrap=True)
-    if len(shown) < len(lines):
-        typer.echo(f"{len(lines) - len(shown)} more, which a file or a pipe shows, as with | less")
+    if len(visible_lines) < len(lines):
+        typer.echo(f"{len(lines) - len(visible_lines)} more, which a file or a pipe shows, as with | less")
     width = min(console.width, _WIDTH)
     curves = texts.curves(comparison, width) if console.is_terminal else []
     if curves and sixel.is_shown():
-        from modak_ansible.commands.compare.picture import shown as picture_of
+        from modak_ansible.commands.compare.picture import picture_of
 
         sys.stdout.write(sixel.encoded(picture_of(comparison, sixel.pixels_across(width))) + "\n")
         return

@@ -65,7 +65,7 @@ def save(figure: Figure, file: Path, **options: Any) -> None:
             part.unlink()
 
 
-def shown(comparison: Comparison, width: int) -> Image:
+def picture_of(comparison: Comparison, width: int) -> Image:
     """The same picture, so many pixels wide."""
     import numpy as np
     from matplotlib.backends.backend_agg import FigureCanvasAgg

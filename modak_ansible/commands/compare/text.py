@@ -16,7 +16,7 @@ from rich.text import Text
 
 from modak_ansible.commands.compare.braille import Canvas
 from modak_ansible.commands.status.table import clock
-from modak_ansible.deployment.comparison import Comparison, Run
+from modak_ansible.deployment.comparison import ComparedRun, Comparison
 from modak_ansible.model.quantities import format_joules
 from modak_ansible.target.metrics.curves import Curve, is_rising
 
@@ -96,7 +96,7 @@ def _place(axis: str, best: tuple[float, float] | None, curve: Curve | None) -> 
     return f"{best[0]:g}" if curve.by == axis else f"{curve.by} {best[0]:g}"
 
 
-def _number_column(runs: Sequence[Run], name: str) -> _Column:
+def _number_column(runs: Sequence[ComparedRun], name: str) -> _Column:
     return _Column(_cut(name, _VALUE), [number(run.numbers[name]) if name in run.numbers else "-" for run in runs])
 
 
@@ -104,7 +104,7 @@ def _has_energy(comparison: Comparison) -> bool:
     return any(run.joules is not None for run in comparison.runs)
 
 
-def _energy(run: Run) -> str:
+def _energy(run: ComparedRun) -> str:
     return "-" if run.joules is None else format_joules(run.joules).partition(" (")[0]
 
 
@@ -148,7 +148,7 @@ def as_json(comparison: Comparison) -> str:
     return json.dumps(whole, indent=2, allow_nan=False)
 
 
-def _facts(comparison: Comparison, run: Run) -> dict[str, Any]:
+def _facts(comparison: Comparison, run: ComparedRun) -> dict[str, Any]:
     numbers: dict[str, dict[str, float | None]] = {}
     for name in comparison.names:
         curve = run.curve(name)
@@ -200,8 +200,8 @@ def curves(comparison: Comparison, width: int) -> list[Text]:
 
 
 def _cut(text: str, size: int) -> str:
-    shown = "".join(letter if letter.isprintable() else " " for letter in text)
-    return shown if cell_len(shown) <= size else set_cell_size(shown, size - 1) + "…"
+    printable = "".join(letter if letter.isprintable() else " " for letter in text)
+    return printable if cell_len(printable) <= size else set_cell_size(printable, size - 1) + "…"
 
 
 def _fitted(text: str, size: int, *, right: bool) -> str:

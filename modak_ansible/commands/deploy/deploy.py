@@ -100,30 +100,30 @@ def _deploy(asked: _Asked) -> None:
     from modak_ansible.deployment.run import check_that_all_run
     from modak_ansible.planning.service import plan_all
 
-    given = find_blueprint(asked.plan.blueprint), asked.plan.given, asked.plan.training
-    found = plan_all(*given)
-    check_that_all_run(found, wait=not asked.detach)
-    if unseen(found):
+    arguments = find_blueprint(asked.plan.blueprint), asked.plan.all_inputs, asked.plan.training
+    plans = plan_all(*arguments)
+    check_that_all_run(plans, wait=not asked.detach)
+    if unseen(plans):
         with StageDisplay(Console(stderr=asked.as_json, highlight=False)) as display:
-            found = look_first(found, lambda: plan_all(*given), display, deadline=asked.deadline)
-    show_warnings(found[0].warnings)
+            plans = look_first(plans, lambda: plan_all(*arguments), display, deadline=asked.deadline)
+    show_warnings(plans[0].warnings)
     while True:
         try:
-            _carry_out(found, asked)
+            _carry_out(plans, asked)
         except PlaybookError as error:
-            others = with_other_builds(found, error, lambda: plan_all(*given))
-            if not others:
+            other_plans = with_other_builds(plans, error, lambda: plan_all(*arguments))
+            if not other_plans:
                 raise
-            builds = ", ".join(dict.fromkeys(each.plan.image.entry for each in others))
+            builds = ", ".join(dict.fromkeys(planned.plan.image.entry for planned in other_plans))
             typer.echo(f"note: {error.message}\n  {builds} is used instead", err=asked.as_json)
-            found = others
+            plans = other_plans
         else:
             break
-    if not asked.as_json and has_unfitted_records(found[0].state):
+    if not asked.as_json and has_unfitted_records(plans[0].state):
         typer.echo("To use these measurements in the next plans: modak model fit")
 
 
-def _carry_out(found: list[Planned], asked: _Asked) -> None:
+def _carry_out(plans: list[Planned], asked: _Asked) -> None:
     from rich.console import Console
 
     from modak_ansible.commands.deploy.outcome import carry_out
@@ -132,34 +132,37 @@ def _carry_out(found: list[Planned], asked: _Asked) -> None:
     from modak_ansible.deployment.searches.searching import deploy_all, trials_of
 
     again = f"modak deploy {asked.plan.restated}"
-    searches, others = [each for each in found if each.search], [each for each in found if not each.search]
-    for line in lines_again(others):
+    searches, trainings = (
+        [planned for planned in plans if planned.search],
+        [planned for planned in plans if not planned.search],
+    )
+    for line in lines_again(trainings):
         typer.echo(line, err=asked.as_json)
-    asked.ending.deployments = [(planned.plan, planned.folder) for planned in others]
+    asked.ending.deployments = [(planned.plan, planned.folder) for planned in trainings]
     console = Console(stderr=asked.as_json, highlight=False)
-    plan = found[0].plan
-    where = ", ".join(dict.fromkeys(f"{each.plan.target.name}{whose_testbed(each)}" for each in found))
-    what = f": {len(found)} trainings on {where}" if len(found) > 1 else f" on {where}, plan {plan.digest[:12]}"
-    if len(searches) == len(found) == 1:  # the plan is that of the usual values
-        what = f" on {where}: {searches[0].search.words if searches[0].search else ''}"
-    console.print(f"{plan.name}{what}", markup=False)
-    if found[0].text:
-        drafted = f"its blueprint, made of {asked.plan.blueprint}: {found[0].store.drafted}"
+    plan = plans[0].plan
+    where = ", ".join(dict.fromkeys(f"{planned.plan.target.name}{whose_testbed(planned)}" for planned in plans))
+    details = f": {len(plans)} trainings on {where}" if len(plans) > 1 else f" on {where}, plan {plan.digest[:12]}"
+    if len(searches) == len(plans) == 1:  # the plan is that of the usual values
+        details = f" on {where}: {searches[0].search.words if searches[0].search else ''}"
+    console.print(f"{plan.name}{details}", markup=False)
+    if plans[0].text:
+        drafted = f"its blueprint, made of {asked.plan.blueprint}: {plans[0].store.drafted}"
         console.print(drafted, markup=False, soft_wrap=True)
 
-    stores = [each.store for each in others]
+    stores = [planned.store for planned in trainings]
     asked.ending.stores = lambda: [
-        *(each.store for each in others),
+        *(planned.store for planned in trainings),
         *(trial for search in searches for trial in trials_of(search)),
     ]
 
     def run(display: StageDisplay) -> int:
         try:
-            done = deploy_all(found, wait=not asked.detach, deadline=asked.deadline, listener=display)
-            stores[:] = done.stores
-            return done.changed
+            deployed = deploy_all(plans, wait=not asked.detach, deadline=asked.deadline, listener=display)
+            stores[:] = deployed.stores
+            return deployed.changed
         except TimeIsOver as over:
-            hint = _what_goes_on(found, again).replace("\n", "\n  ")
+            hint = _what_goes_on(plans, again).replace("\n", "\n  ")
             living = [*stores, *(trial for search in searches for trial in trials_of(search) if not trial.has_ended)]
             if asked.at_time_limit is AtTimeLimit.UNDEPLOY and living:
                 hint = _undeployed(living, display)
@@ -168,12 +171,12 @@ def _carry_out(found: list[Planned], asked: _Asked) -> None:
     carry_out(
         stores,
         run,
-        lambda: _what_goes_on(found, again),
-        f"Nothing had to be built, staged or submitted: {'these plans were' if len(found) > 1 else 'this plan was'} "
+        lambda: _what_goes_on(plans, again),
+        f"Nothing had to be built, staged or submitted: {'these plans were' if len(plans) > 1 else 'this plan was'} "
         "carried out before.",
-        is_campaign=len(found) > 1 or bool(searches),
+        is_campaign=len(plans) > 1 or bool(searches),
         as_json=asked.as_json,
-        warnings=as_data(found[0].warnings),
+        warnings=as_data(plans[0].warnings),
     )
 
 
@@ -181,34 +184,34 @@ def _undeployed(stores: list[DeploymentStore], display: StageDisplay) -> str:
     """Undeploys all after the end of the time; tells what is left."""
     import os
 
-    from modak_ansible.deployment.acting import undeploy
     from modak_ansible.deployment.fetching import fetch_results
+    from modak_ansible.deployment.job_control import undeploy
 
     with suppress(ModakError):  # what the jobs have written so far, where there is any
         fetch_results(*stores, listener=display)
-    ended = [each["msg"] for each in undeploy(stores, display)]
+    ended = [outcome["msg"] for outcome in undeploy(stores, display)]
     fetched = [str(store.results) for store in stores if store.results.is_dir()]
     return "; ".join([*ended, *([f"what was written is in {os.path.commonpath(fetched)}"] if fetched else [])])
 
 
-def _what_goes_on(planned: list[Planned], again: str) -> str:
+def _what_goes_on(plans: list[Planned], again: str) -> str:
     """What goes on after Ctrl-C or the end of the time, and what to do about it."""
-    if any(each.search for each in planned):
-        rest = f"What was submitted continues. To have the other trials run, too: {again}"
-        return f"{rest}\nTo end one: modak cancel DEPLOYMENT"
-    if len(planned) > 1:
-        queued = all(each.plan.target.scheduler.keeps_order for each in planned)
+    if any(planned.search for planned in plans):
+        continuation = f"What was submitted continues. To have the other trials run, too: {again}"
+        return f"{continuation}\nTo end one: modak cancel DEPLOYMENT"
+    if len(plans) > 1:
+        queued = all(planned.plan.target.scheduler.keeps_order for planned in plans)
         alone = "What runs continues to its end, and nothing is started after it"
         end = "To end one: modak undeploy DEPLOYMENT, as modak status names it"
         return (
             f"{'What was submitted continues' if queued else alone}. To follow it, and to do the rest: {again}\n{end}"
         )
-    store = planned[0].store
+    store = plans[0].store
     record = store.record_now()
     job = record.get("job") or {}
     if job.get("job_id") and not record.get("undeployed"):
         if store.has_ended:
             return f"Job {job['job_id']} had already ended. To continue: {again}"
         return f"Job {job['job_id']} continues. To follow it: {again}\nTo end it: modak undeploy {store.name}"
-    begun = "What had begun on the target, such as a build or the submission of a job, continues to its end"
-    return f"{begun}. To pick it up again: {again}\nTo end what was submitted: modak undeploy {store.name}"
+    message = "What had begun on the target, such as a build or the submission of a job, continues to its end"
+    return f"{message}. To pick it up again: {again}\nTo end what was submitted: modak undeploy {store.name}"

@@ -73,11 +73,11 @@ class Ending:
     def _read(self) -> list[tuple[Plan, RecordData]]:
         from modak_ansible.planning.service import planned_from_file
 
-        kept = {folder: plan for plan, folder in self.deployments}
-        stores = [DeploymentStore(folder) for folder in kept]
-        trials = [store for store in (self.stores() if self.stores else ()) if store.folder not in kept]
-        kept |= {store.folder: planned_from_file(store.plan_file).plan for store in trials}
-        return [(kept[store.folder], store.record_now()) for store in [*stores, *trials]]
+        plans = {folder: plan for plan, folder in self.deployments}
+        stores = [DeploymentStore(folder) for folder in plans]
+        trials = [store for store in (self.stores() if self.stores else ()) if store.folder not in plans]
+        plans |= {store.folder: planned_from_file(store.plan_file).plan for store in trials}
+        return [(plans[store.folder], store.record_now()) for store in [*stores, *trials]]
 
 
 def split_command(text: str) -> list[str]:
@@ -123,7 +123,7 @@ def facts_of(deployments: list[tuple[Plan, RecordData]], error: BaseException | 
 def run_command(command: list[str], facts: dict[str, str]) -> str:
     """Runs a notification; gives why it failed, or nothing where it did not."""
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command, env={**os.environ, **facts}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE, text=True, errors="replace", timeout=_PATIENCE, check=False,
         )  # fmt: skip
@@ -131,9 +131,9 @@ def run_command(command: list[str], facts: dict[str, str]) -> str:
         return f"{command[0]} did not end within {_PATIENCE} s"
     except OSError as error:
         return f"{command[0]}: {error.strerror}"
-    if done.returncode:
-        said = done.stderr.strip().splitlines()
-        return f"{command[0]} ended with code {done.returncode}{': ' + said[-1] if said else ''}"
+    if process.returncode:
+        errors = process.stderr.strip().splitlines()
+        return f"{command[0]} ended with code {process.returncode}{': ' + errors[-1] if errors else ''}"
     return ""
 
 

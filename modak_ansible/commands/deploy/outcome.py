@@ -60,7 +60,7 @@ def carry_out(
         raise
     if is_campaign and as_json:
         trainings = [{name: row.get(field) for name, field in _AS_JSON.items()} for row in _rows_of(stores)]
-        searched = {"searches": found} if (found := searches_of(stores)) else {}
+        searched = {"searches": searches} if (searches := searches_of(stores)) else {}
         print_json({"changed": changed, "trainings": trainings, **searched}, sort_keys=True)
     elif is_campaign:
         _print_table(console, _rows_of(stores))
@@ -81,10 +81,10 @@ def carry_out(
 
 def _rows_of(stores: Iterable[DeploymentStore]) -> list[StatusRow]:
     """How trainings are by their records as these are now, in the order given."""
-    from modak_ansible.deployment.status import Entry, row_of
+    from modak_ansible.deployment.status import StatusEntry, row_of
     from modak_ansible.store.deployment import DeploymentStore
 
-    return [row_of(Entry(DeploymentStore(store.folder))) for store in stores]
+    return [row_of(StatusEntry(DeploymentStore(store.folder))) for store in stores]
 
 
 # What of a row is printed as JSON, by the names that it has there.
@@ -102,13 +102,13 @@ def _print_table(console: Console, rows: list[StatusRow]) -> None:
     from modak_ansible.model.quantities import format_seconds
     from modak_ansible.target.jobs.numbers import shown_numbers
 
-    shown = []
+    cells = []
     for row in rows:
         seconds = format_seconds(row["elapsed_seconds"]) if row["elapsed_seconds"] is not None else ""
         numbers = {} if row["accuracy"] is None else {"accuracy": row["accuracy"]}
-        told = ", ".join(shown_numbers({**numbers, **row["numbers"]}, _NUMBERS))
+        result = ", ".join(shown_numbers({**numbers, **row["numbers"]}, _NUMBERS))
         remarks = ", ".join(filter(None, [*row["remarks"], row["explanation"]]))
-        shown.append((row["training"], row["job_id"], row["state"], seconds, epochs_of(row), told, remarks))
+        cells.append((row["training"], row["job_id"], row["state"], seconds, epochs_of(row), result, remarks))
     console.print()
     titles = ("training", "job", "state", "time", "epochs", "result", "")
-    tables.print_table(titles, shown, wraps=(6,), console=console)
+    tables.print_table(titles, cells, wraps=(6,), console=console)

@@ -86,8 +86,8 @@ class StageDisplay:
 
     def _is_known(self, stage: str, text: str) -> bool:
         """Whether nothing but the numbers has changed since this was said."""
-        said, self._said = self._said, stage + _NUMBERS.sub("", text.split(": ", maxsplit=1)[0])
-        return said == self._said
+        previous, self._said = self._said, stage + _NUMBERS.sub("", text.split(": ", maxsplit=1)[0])
+        return previous == self._said
 
     def finished(self, action: str, result: TaskResult) -> None:
         stage, message, changed = STAGES.get(action), str(result.get("msg", "")), bool(result.get("changed"))
@@ -95,11 +95,11 @@ class StageDisplay:
             return
         took = format_seconds(result.get("seconds", 0))
         lines = _wrapped(f"{message}  {took.replace(' ', _KEPT)}", self._console)
-        for number, each in enumerate(lines):
+        for number, text in enumerate(lines):
             line = Text()
             line.append("  " if number else "* " if changed else "= ", style="green" if changed else "dim")
             line.append(f"{'' if number else stage:<8} ", style="bold")
-            line.append(each.replace(_KEPT, " "))
+            line.append(text.replace(_KEPT, " "))
             if number == len(lines) - 1:
                 line.stylize("dim", len(line) - len(took))
             self._console.print(line, soft_wrap=True)
@@ -151,9 +151,9 @@ def print_pairs(console: Console, pairs: Iterable[tuple[str, str]]) -> None:
     """
     previous = ""
     for title, text in pairs:
-        for number, each in enumerate(_wrapped(_TIME.sub(lambda found: found[0].replace(" ", _KEPT), text), console)):
+        for number, part in enumerate(_wrapped(_TIME.sub(lambda match: match[0].replace(" ", _KEPT), text), console)):
             line = Text(f"  {title if title != previous and not number else '':<10}", style="bold")
-            line.append(each.replace(_KEPT, " "), style="not bold")
+            line.append(part.replace(_KEPT, " "), style="not bold")
             console.print(line, soft_wrap=True)
         previous = title
 

@@ -32,28 +32,31 @@ def webhook_of(name: str) -> Webhook:
         UsageError: there is none of that name, or none of its kind is known.
         ModakError: the secrets cannot be read.
     """
-    known = read_secrets().webhooks
-    if name not in known:
+    webhooks = read_secrets().webhooks
+    if name not in webhooks:
         hint = (
-            nearest(name, known) or "webhooks: { NAME: { kind: slack, url: ADDRESS } } in ~/.config/modak/secrets.yaml"
+            nearest(name, webhooks)
+            or "webhooks: { NAME: { kind: slack, url: ADDRESS } } in ~/.config/modak/secrets.yaml"
         )
         raise UsageError(f"there is no webhook {name}", hint=hint)
     kinds = [path.stem for path in TEMPLATES.glob("*.json")]
-    if known[name].kind not in kinds:
-        raise UsageError(f"the webhook {name} is of no kind {known[name].kind}", hint=nearest(known[name].kind, kinds))
-    return known[name]
+    if webhooks[name].kind not in kinds:
+        raise UsageError(
+            f"the webhook {name} is of no kind {webhooks[name].kind}", hint=nearest(webhooks[name].kind, kinds)
+        )
+    return webhooks[name]
 
 
 def tell(webhook: Webhook, stores: Sequence[DeploymentStore], error: BaseException | None, seconds: float) -> str:
     """Tells of an end; gives why that failed, or nothing."""
     try:
-        title, text = told(stores, error, seconds)
+        title, text = message_of(stores, error, seconds)
     except (LookupError, TypeError, ValueError) as broken:  # what is kept here may be damaged, and the end is told
         title, text = f"modak: {'failed' if error else 'completed'}", f"its record is damaged: {broken}"
     return post(webhook, title, text, is_good=error is None)
 
 
-def told(stores: Sequence[DeploymentStore], error: BaseException | None, seconds: float) -> tuple[str, str]:
+def message_of(stores: Sequence[DeploymentStore], error: BaseException | None, seconds: float) -> tuple[str, str]:
     """Title and text of what is told of deployments at their end.
 
     Args:
@@ -126,7 +129,7 @@ def post(webhook: Webhook, title: str, text: str, *, is_good: bool) -> str:
 def _filled(body: Any, values: Mapping[str, str]) -> Any:
     """A template's value with what stands in braces replaced, once."""
     if isinstance(body, dict):
-        return {name: _filled(each, values) for name, each in body.items()}
+        return {name: _filled(value, values) for name, value in body.items()}
     if isinstance(body, list):
-        return [_filled(each, values) for each in body]
+        return [_filled(value, values) for value in body]
     return body.format_map(values) if isinstance(body, str) else body

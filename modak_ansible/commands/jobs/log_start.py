@@ -18,7 +18,7 @@ _HINT = "such as 10m, 2h, 14:30, 2026-11-21T14:30, or 100 for the last 100 lines
 
 
 @dataclass(frozen=True)
-class Since:
+class LogStart:
     """Either is None."""
 
     lines: int | None = None  # how many of the last lines
@@ -29,7 +29,7 @@ class Since:
         return lines if self.lines is None else lines[max(0, len(lines) - self.lines) :]
 
 
-def read_since(text: str) -> Since:
+def read_since(text: str) -> LogStart:
     """Reads ``100`` (lines), ``10m`` (or s, h, d), ``14:30`` (the last time it was that) or an ISO date and time.
 
     Raises:
@@ -37,13 +37,13 @@ def read_since(text: str) -> Since:
     """
     amount = _AMOUNT.fullmatch(text)
     if amount and not amount.group(2):
-        return Since(lines=int(amount.group(1)))
+        return LogStart(lines=int(amount.group(1)))
     if amount:
-        return Since(moment=time.time() - int(amount.group(1)) * _UNITS[amount.group(2)])
+        return LogStart(moment=time.time() - int(amount.group(1)) * _UNITS[amount.group(2)])
     moment = _clock(text) or _date(text)
     if moment is None:
         raise UsageError(f"--since {text} is neither a time nor a number of lines", hint=_HINT)
-    return Since(moment=moment.timestamp())
+    return LogStart(moment=moment.timestamp())
 
 
 def _clock(text: str) -> datetime | None:

@@ -8,10 +8,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from modak_ansible.commands.jobs.log_start import Since
+from modak_ansible.commands.jobs.log_start import LogStart
 from modak_ansible.errors import UsageError
 from modak_ansible.store.deployment import DeploymentStore
-from modak_ansible.store.logs import Entry, read_stage_log, size_before
+from modak_ansible.store.logs import LogEntry, read_stage_log, size_before
 from modak_ansible.target.core.files import as_shown
 from modak_ansible.target.core.staging import RANKS
 from modak_ansible.target.jobs.situation import UNKNOWN
@@ -20,7 +20,7 @@ Show = Callable[[str], None]
 
 
 def of_job(
-    store: DeploymentStore, log: str, since: Since, *, follow: bool, show: Show, rank: int | None = None
+    store: DeploymentStore, log: str, since: LogStart, *, follow: bool, show: Show, rank: int | None = None
 ) -> list[str]:
     """What the job wrote; none are left where it was followed, and shown line by line.
 
@@ -44,7 +44,7 @@ def of_job(
         return [f"{labels[number]}{line}" for number in ranks for line in _of_rank(store, log_of(log, number), since)]
     log = log_of(log, rank or 0)
     offset = 0
-    if since != Since():
+    if since != LogStart():
         fetch_results(store)
         offset = _offset(store, log, since) + _bytes_before(store.results / log, since)
     with reached([store.plan_file], acted, show) as (stage,):
@@ -75,11 +75,11 @@ def log_of(log: str, rank: int) -> str:
     return f"{RANKS}/{rank}/{log}" if rank else log
 
 
-def _of_rank(store: DeploymentStore, log: str, since: Since) -> list[str]:
+def _of_rank(store: DeploymentStore, log: str, since: LogStart) -> list[str]:
     return since.last(_read(store.results / log, _offset(store, log, since)))
 
 
-def of_build(store: DeploymentStore, since: Since, *, follow: bool, show: Show) -> list[str]:
+def of_build(store: DeploymentStore, since: LogStart, *, follow: bool, show: Show) -> list[str]:
     """What the build of the image wrote on the target; none are left where it was followed.
 
     Raises:
@@ -96,7 +96,7 @@ def of_build(store: DeploymentStore, since: Since, *, follow: bool, show: Show) 
     return lines
 
 
-def of_stages(store: DeploymentStore, since: Since, *, follow: bool, show: Show) -> list[str]:
+def of_stages(store: DeploymentStore, since: LogStart, *, follow: bool, show: Show) -> list[str]:
     """What the stages did and when; none are left where they were followed."""
 
     def log_lines() -> list[str]:
@@ -106,14 +106,14 @@ def of_stages(store: DeploymentStore, since: Since, *, follow: bool, show: Show)
     lines = log_lines()
     if not follow:
         return since.last(lines)
-    shown = len(lines) - len(since.last(lines))
+    shown_count = len(lines) - len(since.last(lines))
     is_over = False
     while not is_over:
         is_over = _is_over(store)  # before the last look, which has all that was noted until then
         lines = log_lines()
-        for line in lines[shown:]:
+        for line in lines[shown_count:]:
             show(line)
-        shown = len(lines)
+        shown_count = len(lines)
         if not is_over:
             time.sleep(0.5)
     return []
@@ -137,7 +137,7 @@ def bring(store: DeploymentStore) -> None:
         fetch_results(store)
 
 
-def _offset(store: DeploymentStore, log: str, since: Since) -> int:
+def _offset(store: DeploymentStore, log: str, since: LogStart) -> int:
     """Where what was written since a moment begins, in bytes."""
     if since.moment is None:
         return 0
@@ -152,7 +152,7 @@ def _read(path: Path, offset: int) -> list[str]:
         return as_shown(file.read().decode("utf-8", errors="replace"))
 
 
-def _bytes_before(path: Path, since: Since) -> int:
+def _bytes_before(path: Path, since: LogStart) -> int:
     """How many bytes of a log are before its last lines."""
     if since.lines is None or not path.is_file():
         return 0
@@ -161,7 +161,7 @@ def _bytes_before(path: Path, since: Since) -> int:
     return sum(map(len, lines)) - sum(map(len, since.last(lines)))
 
 
-def _entry_lines(entry: Entry) -> list[str]:
+def _entry_lines(entry: LogEntry) -> list[str]:
     moment = datetime.fromtimestamp(entry.time).isoformat(sep=" ", timespec="seconds")
     first, *rest = entry.text.splitlines() or [""]
     return [f"{moment}  {entry.stage:<8} {first}", *(f"{'':<28} {line}" for line in rest)]

@@ -58,7 +58,7 @@ def command(
     metrics.csv and TensorBoard's event files.
     """
     from modak_ansible.commands.jobs import log_text as log_texts
-    from modak_ansible.commands.jobs.log_start import Since, read_since
+    from modak_ansible.commands.jobs.log_start import LogStart, read_since
 
     if kind is None and deployment in _KINDS:
         deployment, kind = None, deployment
@@ -69,7 +69,7 @@ def command(
         raise UsageError(f"there is no log {which}", hint=nearest(which, _FILES))
     if follow and as_json:
         raise UsageError("--json cannot be combined with --follow", hint="leave one of them out")
-    begin = read_since(since) if since else Since()
+    begin = read_since(since) if since else LogStart()
     store = _chosen_store(deployment, training, follow=follow)
     _check_rank(store, rank, is_its_own=kind == "job" and which != "scheduler", follow=follow)
     if kind == "stage":
@@ -121,10 +121,10 @@ def _chosen_store(deployment: str | None, training: str | None, *, follow: bool)
     from rich.console import Console
 
     from modak_ansible.commands.status.table import lines_of
-    from modak_ansible.deployment.status import Entry, most_telling, rows_of
+    from modak_ansible.deployment.status import StatusEntry, most_telling, rows_of
     from modak_ansible.deployment.status_query import ask_targets
 
-    entries = [Entry(store) for store in stores]
+    entries = [StatusEntry(store) for store in stores]
     ask_targets(entries)
     rows = rows_of(entries)
     name = most_telling(rows, is_followed=follow)["deployment"]

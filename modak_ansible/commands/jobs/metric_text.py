@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import typer
 
-from modak_ansible.commands.jobs.log_start import Since
+from modak_ansible.commands.jobs.log_start import LogStart
 from modak_ansible.deployment.comparison import curves_of
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.target.metrics.curves import Curves
@@ -14,7 +14,7 @@ from modak_ansible.target.metrics.curves import Curves
 Show = Callable[[str], None]
 
 
-def of_metrics(store: DeploymentStore, since: Since, *, follow: bool, show: Show) -> list[str]:
+def of_metrics(store: DeploymentStore, since: LogStart, *, follow: bool, show: Show) -> list[str]:
     """The numbers of a training so far; none are left where it was followed, and shown as they came.
 
     While it runs each look shows the newest; at its end what came between two looks is shown, too.
@@ -29,26 +29,26 @@ def of_metrics(store: DeploymentStore, since: Since, *, follow: bool, show: Show
     lines = dict(_lines(curves, since))
     for remark in [*curves.remarks, *curves.lost]:
         typer.echo(f"note: {remark}", err=True)
-    shown = since.last(list(lines.values()))
+    last_lines = since.last(list(lines.values()))
     if not follow:
-        return shown
-    for line in shown:
+        return last_lines
+    for line in last_lines:
         show(line)
     if not store.has_ended:
         _follow(store, show)
         bring(store)
-        for place, line in _lines(curves_of(store), Since(moment=since.moment)):
+        for place, line in _lines(curves_of(store), LogStart(moment=since.moment)):
             if place not in lines:
                 show(line)
     return []
 
 
 def _follow(store: DeploymentStore, show: Show) -> None:
-    from modak_ansible.deployment.status import Entry
+    from modak_ansible.deployment.status import StatusEntry
     from modak_ansible.deployment.status_query import ask_targets
     from modak_ansible.target.jobs.situation import Progress
 
-    entry, seen = Entry(store), [""]
+    entry, last_line = StatusEntry(store), [""]
 
     def heard() -> None:
         progress = entry.answer["progress"] if entry.answer else Progress()
@@ -56,14 +56,14 @@ def _follow(store: DeploymentStore, show: Show) -> None:
             [f"{name} {progress[name]:g}" for name in ("step", "epoch") if progress.get(name) is not None]
             + [_shown(name, value) for name, value in (progress.get("numbers") or {}).items()]
         )
-        if line and line != seen[0]:
-            seen[0] = line
+        if line and line != last_line[0]:
+            last_line[0] = line
             show(f"now: {line}")
 
     ask_targets([entry], 2.0, heard)
 
 
-def _lines(curves: Curves, since: Since) -> Iterator[tuple[tuple[str, float], str]]:
+def _lines(curves: Curves, since: LogStart) -> Iterator[tuple[tuple[str, float], str]]:
     """Places and lines, in order, each number below its like; those without a time are after any moment."""
     rows: dict[tuple[str, float], dict[str, str]] = {}
     for name, curve in curves.by_name.items():

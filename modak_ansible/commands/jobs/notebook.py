@@ -16,7 +16,7 @@ from modak_ansible.store.project import find_blueprint
 
 if TYPE_CHECKING:
     from modak_ansible.deployment.notebooks import Listening
-    from modak_ansible.deployment.status import Entry
+    from modak_ansible.deployment.status import StatusEntry
     from modak_ansible.planning.service import Planned
     from modak_ansible.store.deployment import DeploymentStore
     from modak_ansible.transport.ssh import Connection
@@ -50,7 +50,7 @@ def command(
     keep it. The same command returns to a running one, and to what was saved in one that has ended. Notebooks (*.ipynb)
     are brought here when it ends.
     """
-    from modak_ansible.deployment.status import Entry
+    from modak_ansible.deployment.status import StatusEntry
     from modak_ansible.deployment.status_query import connection_of
     from modak_ansible.transport.tunnel import Tunnel, free_port
 
@@ -62,7 +62,7 @@ def command(
     try:
         store = _submitted(planned)
         name, connection = store.name, connection_of(store)
-        server = _ready(Entry(store), connection)
+        server = _ready(StatusEntry(store), connection)
     except KeyboardInterrupt:
         typer.echo(f"What has begun continues. To open it: {reopen}\nTo end its job: modak cancel {name}", err=True)
         raise
@@ -121,7 +121,7 @@ def _planned(asked: PlanOptions, idle: int) -> Planned:
     path = find_blueprint(asked.blueprint)
 
     def plan() -> list[Planned]:
-        planned = plan_trainings(path, asked.given, asked.training, lambda request: notebook_for(request, idle))
+        planned = plan_trainings(path, asked.all_inputs, asked.training, lambda request: notebook_for(request, idle))
         named = those_named(path, planned, asked.training)
         # points of a sweep differ in their arguments, which a notebook has none of
         return list({training.node or training.plan.training: training for training in named}.values())
@@ -161,7 +161,7 @@ def _submitted(planned: Planned) -> DeploymentStore:
         typer.echo(f"back to {entry.name}")
         if entry.name != planned.plan.deployment:
             typer.echo(f"note: it belongs to an earlier plan; modak cancel {entry.name} ends it", err=True)
-        return entry.known
+        return entry.store
     plan = planned.plan
     typer.echo(f"{plan.name} on {plan.target.name}{whose_testbed(planned)}")
     store = DeploymentStore(planned.save())
@@ -172,7 +172,7 @@ def _submitted(planned: Planned) -> DeploymentStore:
     return DeploymentStore(store.folder)
 
 
-def _ready(entry: Entry, connection: Connection) -> Listening:
+def _ready(entry: StatusEntry, connection: Connection) -> Listening:
     """Waits for the job to run, and for its JupyterLab to listen.
 
     Raises:
@@ -204,11 +204,11 @@ def _ready(entry: Entry, connection: Connection) -> Listening:
         with suppress(Enough):
             ask_targets([entry], 2.0, heard)
         if entry.state != "RUNNING":
-            _raise_ended(entry.known)
+            _raise_ended(entry.store)
         deadline = min(deadline, time.monotonic() + _STARTS)
         until = time.monotonic() + 10
         while time.monotonic() < until:
-            if server := listening(entry.known, connection):
+            if server := listening(entry.store, connection):
                 return server
             time.sleep(1)
     raise ModakError(
@@ -280,7 +280,7 @@ def _hold(store: DeploymentStore, tunnel: Tunnel | None, server: Listening, how_
         TargetUnreachable: it cannot be.
     """
     from modak_ansible.deployment.notebooks import answers
-    from modak_ansible.deployment.status import Entry
+    from modak_ansible.deployment.status import StatusEntry
     from modak_ansible.deployment.status_query import ask_targets
 
     is_silent = False
@@ -294,7 +294,7 @@ def _hold(store: DeploymentStore, tunnel: Tunnel | None, server: Listening, how_
                 typer.echo("it answers again", err=True)
             is_silent = False
             continue
-        entry = Entry(store)
+        entry = StatusEntry(store)
         ask_targets([entry])
         if entry.answer and not entry.problem and entry.state != "RUNNING":
             return
@@ -336,10 +336,10 @@ def _ends() -> bool:
 
 
 def _end(store: DeploymentStore) -> None:
-    from modak_ansible.commands.jobs.operate import shown
-    from modak_ansible.deployment.acting import act
+    from modak_ansible.commands.jobs.operate import stage_display
+    from modak_ansible.deployment.job_control import act
 
-    with shown(as_json=False) as display:
+    with stage_display(as_json=False) as display:
         act([store], "cancelled", display)
     _bring(store)
 

@@ -15,17 +15,18 @@ if TYPE_CHECKING:
     from modak_ansible.store.deployment import DeploymentStore
 
 
-def named(help_text: str, metavar: str = "DEPLOYMENT") -> Any:
+def deployment_argument(help_text: str, metavar: str = "DEPLOYMENT") -> Any:
     """The argument that names deployments."""
     return typer.Argument(metavar=metavar, help=help_text, autocompletion=completing.deployments)
 
 
 EACH = "or a blueprint for the newest deployment of each of its trainings"
-Which = Annotated[str, named(f"A deployment as modak status shows it, {EACH}.")]
+Which = Annotated[str, deployment_argument(f"A deployment as modak status shows it, {EACH}.")]
 Newest = Annotated[
-    str | None, named("A deployment, or a blueprint. Default: the newest deployment here.", "[DEPLOYMENT]")
+    str | None,
+    deployment_argument("A deployment, or a blueprint. Default: the newest deployment here.", "[DEPLOYMENT]"),
 ]
-Several = Annotated[list[str], named(f"Deployments as modak status shows them, {EACH}.", "DEPLOYMENT...")]
+Several = Annotated[list[str], deployment_argument(f"Deployments as modak status shows them, {EACH}.", "DEPLOYMENT...")]
 Only = Annotated[
     str | None, typer.Option("--training", help="For a blueprint: only this training, or this point of its sweep.")
 ]
@@ -37,12 +38,12 @@ def act(deployment: str, state: str, training: str | None, *, as_json: bool) -> 
     Raises:
         ModakError: there is no such deployment, none of their jobs permits it, or the scheduler refuses.
     """
-    from modak_ansible.deployment import acting
+    from modak_ansible.deployment import job_control
     from modak_ansible.store.deployments import find_trainings
 
     stores = find_trainings(deployment, training)
-    with shown(as_json=as_json) as display:
-        jobs = {job["deployment"]: job for job in acting.act(stores, state, display)}
+    with stage_display(as_json=as_json) as display:
+        jobs = {job["deployment"]: job for job in job_control.act(stores, state, display)}
     rows = [jobs[store.name] for store in stores if store.name in jobs]
     if as_json:
         print_rows(rows, stores)
@@ -52,7 +53,7 @@ def act(deployment: str, state: str, training: str | None, *, as_json: bool) -> 
             typer.echo(f"{row['training']:<{width}}  {row['message']}")
 
 
-def shown(*, as_json: bool) -> StageDisplay:
+def stage_display(*, as_json: bool) -> StageDisplay:
     """Shows how deployments get on."""
     from rich.console import Console
 

@@ -10,14 +10,14 @@ from typing import Annotated
 
 import typer
 
-from modak_ansible.commands.jobs.operate import Only, named
+from modak_ansible.commands.jobs.operate import Only, deployment_argument
 from modak_ansible.errors import ModakError
 
 EXAMPLES = "Example: modak shell mnist-pytorch-slurm; modak shell mnist-pytorch-slurm -- python --version"
 
 
 def command(
-    deployment: Annotated[str, named("A deployment as modak status shows it, or a blueprint.")],
+    deployment: Annotated[str, deployment_argument("A deployment as modak status shows it, or a blueprint.")],
     words: Annotated[
         list[str] | None,
         typer.Argument(metavar="[-- COMMAND...]", help="The command to run there. Default: a shell."),
@@ -44,7 +44,7 @@ def command(
 
     entry = find_entry(deployment, training)
     if rank is not None:
-        check_rank(entry.known, rank)
+        check_rank(entry.store, rank)
     ask_targets([entry], inside="way" if rank is None else f"way={rank}")
     check_runs(entry)
     way = entry.answer["way"] if entry.answer else Way()
@@ -56,7 +56,7 @@ def command(
     shell = ["sh", "-c", "command -v bash > /dev/null && exec bash; exec sh"]
     digits = json.dumps(words or shell).encode().hex()
     inside = [*way["terminal" if is_terminal else "plain"], digits]
-    connection = connection_of(entry.known)
+    connection = connection_of(entry.store)
     if not connection.is_local:
         terminal = ["-t"] if is_terminal else []
         inside = [*connection.ssh_command(), "-o", "LogLevel=ERROR", *terminal, connection.address, shlex.join(inside)]

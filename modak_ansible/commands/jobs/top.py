@@ -14,7 +14,7 @@ from modak_ansible.commands.options import Json, print_json
 from modak_ansible.errors import ModakError, TargetUnreachable, UsageError
 
 if TYPE_CHECKING:
-    from modak_ansible.deployment.status import Entry
+    from modak_ansible.deployment.status import StatusEntry
     from modak_ansible.target.jobs.query import NodeUsage, Usage
 
 EXAMPLES = "Example: modak top mnist-pytorch-slurm; modak top mnist-pytorch-slurm --once --json"
@@ -63,14 +63,14 @@ def command(
     _watch(entry, every, as_json=as_json)
 
 
-def find_entry(deployment: str | None, training: str | None) -> Entry:
+def find_entry(deployment: str | None, training: str | None) -> StatusEntry:
     """The one deployment that is meant, of several the one whose job may run; without a name the newest here.
 
     Raises:
         UsageError: there is none, or there are several.
         ModakError: its job runs no more.
     """
-    from modak_ansible.deployment.status import Entry, may_live
+    from modak_ansible.deployment.status import StatusEntry, may_live
     from modak_ansible.store.deployments import find_trainings
 
     stores = find_trainings(deployment, training)
@@ -80,13 +80,13 @@ def find_entry(deployment: str | None, training: str | None) -> Entry:
         raise UsageError(
             f"{deployment} has {len(stores)} deployments, and only one can be shown", hint=f"say which: {names}"
         )
-    entry = Entry(stores[0])
-    if not may_live(entry.known):
+    entry = StatusEntry(stores[0])
+    if not may_live(entry.store):
         raise _refusal(entry)
     return entry
 
 
-def _watch(entry: Entry, every: float, *, as_json: bool) -> None:
+def _watch(entry: StatusEntry, every: float, *, as_json: bool) -> None:
     """Shows it until the job runs no more.
 
     Raises:
@@ -100,10 +100,10 @@ def _watch(entry: Entry, every: float, *, as_json: bool) -> None:
 
     console = Console(highlight=False)
     live = Live(console=console, auto_refresh=False) if console.is_terminal and not as_json else None
-    shown, last_problem = 0, ""
+    answers, last_problem = 0, ""
 
     def heard() -> None:
-        nonlocal shown, last_problem
+        nonlocal answers, last_problem
         try:
             _check(entry)
         except ModakError as error:
@@ -111,7 +111,7 @@ def _watch(entry: Entry, every: float, *, as_json: bool) -> None:
                 typer.echo(f"note: {error.message}", err=True)
             last_problem = entry.problem
             return
-        shown += 1
+        answers += 1
         if live:
             live.update(Text(_text(entry), no_wrap=True, overflow="ellipsis"), refresh=True)
         else:
@@ -119,25 +119,25 @@ def _watch(entry: Entry, every: float, *, as_json: bool) -> None:
 
     with live or nullcontext():
         ask_targets([entry], every, heard, inside="usage")
-    if not shown:
+    if not answers:
         _check(entry)
     typer.echo(_words(entry), err=True)
 
 
-def _words(entry: Entry) -> str:
+def _words(entry: StatusEntry) -> str:
     from modak_ansible.target.jobs.situation import Situation
 
     return f"{entry.name}: {Situation.of(entry.job).words}"
 
 
-def _refusal(entry: Entry) -> ModakError:
+def _refusal(entry: StatusEntry) -> ModakError:
     """The error for a job that does not run."""
-    if entry.known.record.get("undeployed"):
+    if entry.store.record.get("undeployed"):
         return ModakError(f"{entry.name} was undeployed", hint="modak status shows what runs")
     return ModakError(_words(entry), hint=_HINTS.get(entry.state, _ENDED).format(name=entry.name))
 
 
-def check_runs(entry: Entry) -> None:
+def check_runs(entry: StatusEntry) -> None:
     """
     Raises:
         ModakError: its target does not answer, or the job does not run.
@@ -148,7 +148,7 @@ def check_runs(entry: Entry) -> None:
         raise _refusal(entry)
 
 
-def _check(entry: Entry) -> None:
+def _check(entry: StatusEntry) -> None:
     """
     Raises:
         ModakError: the job does not run, or none of its nodes says what it uses.
@@ -161,7 +161,7 @@ def _check(entry: Entry) -> None:
         raise ModakError(f"{_words(entry)}, and what it uses cannot be seen: {problem}", hint=hint)
 
 
-def _row(entry: Entry) -> dict[str, Any]:
+def _row(entry: StatusEntry) -> dict[str, Any]:
     answer = entry.answer
     return {
         "deployment": entry.name,
@@ -172,7 +172,7 @@ def _row(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _text(entry: Entry) -> str:
+def _text(entry: StatusEntry) -> str:
     return "\n".join([_words(entry), *table(entry.answer["usage"] if entry.answer else [])])
 
 
@@ -186,12 +186,12 @@ def table(nodes: list[NodeUsage]) -> list[str]:
     columns = [column for column in range(len(_TITLES)) if any(row[column] for row in rows)]
     lines = [[_TITLES[column] for column in columns], *([row[column] for column in columns] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    shown = [
+    text_lines = [
         "  ".join(f"{cell:<{width}}" if not place else f"{cell:>{width}}" for place, (cell, width) in enumerate(cells))
         for cells in (list(zip(line, widths, strict=True)) for line in lines)
     ]
     problems = [f"note: {node.get('node')}: {node['problem']}" for node in nodes if node.get("problem")]
-    return [*(shown if rows else []), *problems]
+    return [*(text_lines if rows else []), *problems]
 
 
 def _cells(node: NodeUsage, rank: str, part: Usage, *, is_first: bool) -> list[str]:

@@ -32,7 +32,7 @@ def command(
     without_collecting()
     from modak_ansible.planning.service import plan_all
 
-    all_planned = plan_all(find_blueprint(asked.blueprint), asked.given, asked.training)
+    all_planned = plan_all(find_blueprint(asked.blueprint), asked.all_inputs, asked.training)
     planned = all_planned[0]
     show_warnings(planned.warnings)
     if len(all_planned) > 1:

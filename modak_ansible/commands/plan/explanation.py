@@ -18,13 +18,15 @@ def plan_story(plan: Plan, width: int, model: str) -> str:
     """
     lines = ["", "Where the numbers come from", *_wrapped(model, width, 2)]
     lines += _candidates([candidate for candidate in plan.candidates if candidate.prediction], width)
-    shown = [choice for choice in plan.choices if choice.rejected or choice.value != choice.stock]
+    shown_choices = [choice for choice in plan.choices if choice.rejected or choice.value != choice.stock]
     lines += ["", "Every option (modak_ansible/optimisations has a page on each)"]
-    for choice in shown:
+    for choice in shown_choices:
         lines += _choice(choice, width)
-    rest = [f"{choice.name.replace('_', ' ')} {choice.value}" for choice in plan.choices if choice not in shown]
-    if rest:
-        lines += _wrapped(f"at their defaults, with no alternative here: {', '.join(rest)}", width, 2)
+    defaults = [
+        f"{choice.name.replace('_', ' ')} {choice.value}" for choice in plan.choices if choice not in shown_choices
+    ]
+    if defaults:
+        lines += _wrapped(f"at their defaults, with no alternative here: {', '.join(defaults)}", width, 2)
     lines += ["", "Copied to the target, in this order", *_brought(plan)]
     return "\n".join(lines)
 

@@ -266,8 +266,8 @@ def _write(text: str, folder: Path, *, force: bool) -> str:
         return "there"
     if before is not None and not force:
         lines = difflib.unified_diff(before.splitlines(), text.splitlines(), str(path), "now", lineterm="", n=0)
-        shown = "\n  ".join(["--force overwrites it; what would change:", *lines])
-        raise UsageError(f"{path} already exists, with other contents", hint=shown)
+        changes = "\n  ".join(["--force overwrites it; what would change:", *lines])
+        raise UsageError(f"{path} already exists, with other contents", hint=changes)
     write_whole(path, text)
     path.chmod(0o644)
     return "written" if before is None else "written over"
@@ -285,12 +285,12 @@ def _report(draft: Draft, folder: Path, outcome: str, *, as_json: bool) -> None:
     if as_json:
         facts: dict[str, Any] = {
             "file": str(path), "state": outcome, "framework": draft.framework, "target": draft.target,
-            "found": [list(pair) for pair in draft.found], "notes": draft.notes,
+            "found": [list(pair) for pair in draft.findings], "notes": draft.notes,
             "mistakes": as_data(mistakes), "warnings": as_data(warnings),
         }  # fmt: skip
         print_json(facts)
     else:
-        print_table(("", ""), draft.found, wraps={1})
+        print_table(("", ""), draft.findings, wraps={1})
         for note in draft.notes:
             typer.echo(f"note: {note}", err=True)
         show_warnings(warnings)

@@ -49,7 +49,7 @@ def command(
     if output and not is_folder and Path(output).suffix not in SUFFIXES:  # by which modak deploy knows one
         raise UsageError(f"{output} is not an archive's name", hint=f"{output}.csar; or for a folder: {output}/")
     path = find_blueprint(blueprint)
-    inputs = asked._replace(words=words).given
+    inputs = asked._replace(words=words).all_inputs
     if is_folder:
         files, left_behind = contents(path, inputs)
         names, size, digest = sorted(files), sum(len(content) for content, _ in files.values()), ""

@@ -103,9 +103,9 @@ def contents(path: Path, inputs: Inputs) -> tuple[Files, list[str]]:
 
 def _names(path: Path, template: Blueprint, plans: list[Plan]) -> set[str]:
     """The files that a blueprint needs, as paths below its folder."""
-    folder, seen = path.parent.absolute(), {path.name}
+    folder, visited = path.parent.absolute(), {path.name}
     data = template.template.plain() if template.template else {}
-    names = set(_named_by(folder, "", data, seen))
+    names = set(_named_by(folder, "", data, visited))
     for plan in plans:
         code = plan.application.folder
         names |= {_join(code, file.path) for file in (*plan.application.files, *plan.beside)}
@@ -120,24 +120,24 @@ def _names(path: Path, template: Blueprint, plans: list[Plan]) -> set[str]:
     return names
 
 
-def _referenced(folder: Path, name: str, seen: set[str]) -> Iterator[str]:
+def _referenced(folder: Path, name: str, visited: set[str]) -> Iterator[str]:
     """A template, and all files that it names: imports, playbooks, roles and artifacts."""
-    if name in seen:
+    if name in visited:
         return
-    seen.add(name)
+    visited.add(name)
     yield name
     tree = read_yaml(_file(folder, name), Mistakes())
     if tree is not None:
-        yield from _named_by(folder, name, tree.plain(), seen)
+        yield from _named_by(folder, name, tree.plain(), visited)
 
 
-def _named_by(folder: Path, name: str, data: dict[str, Any], seen: set[str]) -> Iterator[str]:
+def _named_by(folder: Path, name: str, data: dict[str, Any], visited: set[str]) -> Iterator[str]:
     for imported in data.get("imports") or []:
         text = str(file_of(item_from(imported, Location(name))).value)
-        yield from _referenced(folder, _join(Path(name).parent, text), seen)
+        yield from _referenced(folder, _join(Path(name).parent, text), visited)
     for text in dict.fromkeys(_files_named_in(data)):
         target = _join(Path(name).parent, text)
-        if target not in seen and not target.startswith(".."):
+        if target not in visited and not target.startswith(".."):
             yield from _walk(target, _file(folder, target))
 
 

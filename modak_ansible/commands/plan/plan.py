@@ -52,7 +52,7 @@ def command(
     from modak_ansible.planning.service import plan_trainings, the_one, those_named
 
     path, training = find_blueprint(asked.blueprint), asked.training
-    trainings = those_named(path, plan_trainings(path, asked.given, training), training)
+    trainings = those_named(path, plan_trainings(path, asked.all_inputs, training), training)
     # the plan itself has the preferences that it does not keep
     warnings = [warning for warning in trainings[0].warnings if warning.rule != NOT_KEPT]
     if len(trainings) > 1 and not (explain or texts or output or plot):
@@ -115,5 +115,5 @@ def _bold(text: str) -> str:
     if not sys.stdout.isatty():
         return text
     first, *lines = text.split("\n")
-    shown = [typer.style(line, bold=True) if line.startswith("* ") else line for line in lines]
-    return "\n".join([typer.style(first, bold=True), *shown])
+    styled = [typer.style(line, bold=True) if line.startswith("* ") else line for line in lines]
+    return "\n".join([typer.style(first, bold=True), *styled])

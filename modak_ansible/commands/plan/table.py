@@ -105,12 +105,12 @@ def _not_kept(notes: Iterable[Note], width: int) -> list[str]:
 
 
 def _candidates(candidates: Iterable[Candidate], width: int) -> list[str]:
-    listed = [candidate for candidate in candidates if candidate.prediction is not None]
-    if not any(candidate.prediction and candidate.prediction.known for candidate in listed):
+    with_prediction = [candidate for candidate in candidates if candidate.prediction is not None]
+    if not any(candidate.prediction and candidate.prediction.known for candidate in with_prediction):
         return []  # a table of times without a time
-    chosen = next((candidate for candidate in listed if candidate.chosen), listed[0])
+    chosen = next((candidate for candidate in with_prediction if candidate.chosen), with_prediction[0])
     lines = ["", f"  {'time':>8}  {'interval':<18}  {'core-h':>6}  {'numerics':<13}  candidates"]
-    return lines + [line for candidate in listed for line in _candidate(candidate, chosen, width)]
+    return lines + [line for candidate in with_prediction for line in _candidate(candidate, chosen, width)]
 
 
 def _candidate(candidate: Candidate, chosen: Candidate, width: int) -> list[str]:
@@ -127,8 +127,8 @@ def _what(candidate: Candidate, chosen: Candidate) -> str:
     if candidate.note == "stock":
         return ", ".join([*entry, "stock"])
     new = [f"with {name} {value}" for name, value in candidate.settings.items() if chosen.settings.get(name) != value]
-    gone = [f"without {name} {value}" for name, value in chosen.settings.items() if name not in candidate.settings]
-    what = ", ".join(entry + (new + gone if not entry else [settings_of(candidate)]))
+    removed = [f"without {name} {value}" for name, value in chosen.settings.items() if name not in candidate.settings]
+    what = ", ".join(entry + (new + removed if not entry else [settings_of(candidate)]))
     return f"{what} ({candidate.note})" if candidate.note else what
 
 
@@ -144,18 +144,18 @@ def _scale(plan: Plan, width: int) -> list[str]:
         stays = next((choice for choice in plan.choices if choice.name == "scaling" and not is_taken(choice)), None)
         return ["", *_row("scaling", f"{stays.value}, as asked: {stays.reason}", width)] if stays else []
     last = plan.scale.curve[-1].nodes
-    shown = [
+    points = [
         point
         for point in plan.scale.curve
         if point.nodes & (point.nodes - 1) == 0 or point.nodes in (plan.job.nodes, last)
     ]
     lines = ["", f"    {'time':>8}  {'interval':<18}  {'core-h':>6}  {'efficiency':>10}  nodes, by {plan.scale.source}"]
-    for point in shown:
+    for point in points:
         mark = "*" if point.nodes == plan.job.nodes else " "
         hours = f"{point.core_hours:.2g}" if point.core_hours is not None else ""
-        seen = f", {counted(point.measured, 'run')} on record" if point.measured else ""
+        records = f", {counted(point.measured, 'run')} on record" if point.measured else ""
         times = f"{clock(point.seconds.middle):>8}  {clocks(point.seconds):<18}"
-        shape = f"{point.nodes} x {point.processes // point.nodes}{seen}"
+        shape = f"{point.nodes} x {point.processes // point.nodes}{records}"
         lines.append(f"  {mark} {times}  {hours:>6}  {point.efficiency:>10.2f}  {shape}")
     return lines
 
@@ -176,16 +176,16 @@ def _not_taken(choices: Sequence[Choice], width: int) -> list[str]:
     """What was not taken, and why; a reason that options of several kinds share is told once."""
     shared = _shared(choices)
     rows = [(choice, _grouped(choice, shared)) for choice in choices]
-    listed = [(choice, text) for choice, text in rows if text and not _says_all(choice)]
-    listed.sort(key=lambda row: -_promise(row[0]))  # stable
-    lines = ["", "  not taken"] if listed or shared else []
-    for choice, text in listed[:_SHOWN]:
+    rows_to_show = [(choice, text) for choice, text in rows if text and not _says_all(choice)]
+    rows_to_show.sort(key=lambda row: -_promise(row[0]))  # stable
+    lines = ["", "  not taken"] if rows_to_show or shared else []
+    for choice, text in rows_to_show[:_SHOWN]:
         lines += _row(_title(choice.name), text, width)
     for reason, options in shared.items():
         lines += _row("several", f"{', '.join(options)}: {reason}", width)
-    rest = [choice.name.replace("_", " ") for choice, _ in listed[_SHOWN:]]
-    if rest:
-        lines += _row("", f"and of {', '.join(rest)}; --explain shows all", width)
+    other_names = [choice.name.replace("_", " ") for choice, _ in rows_to_show[_SHOWN:]]
+    if other_names:
+        lines += _row("", f"and of {', '.join(other_names)}; --explain shows all", width)
     return lines
 
 
@@ -221,13 +221,13 @@ def _grouped(choice: Choice, shared: Container[str]) -> str:
     with_speed = [f"{option.value} {measured(option)}: {option.reason}" for option in rejected if option.speed]
     without_speed = by_reason(option for option in rejected if not option.speed and option.reason not in shared)
     texts = [*with_speed, *(f"{', '.join(values)}: {reason}" for reason, values in without_speed.items())]
-    shown = texts[:1]
+    first_texts = texts[:1]
     for text in texts[1:]:
-        if len(" | ".join((*shown, text))) > _LONGEST:
+        if len(" | ".join((*first_texts, text))) > _LONGEST:
             break
-        shown.append(text)
-    suffix = f" | and {len(texts) - len(shown)} more" if len(texts) > len(shown) else ""
-    return " | ".join(shown) + suffix if shown else ""
+        first_texts.append(text)
+    suffix = f" | and {len(texts) - len(first_texts)} more" if len(texts) > len(first_texts) else ""
+    return " | ".join(first_texts) + suffix if first_texts else ""
 
 
 def _title(name: str) -> str:

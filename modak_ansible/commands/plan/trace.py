@@ -72,7 +72,7 @@ def _planned(asked: PlanOptions, alone: Callable[[Request], Request]) -> tuple[P
     from modak_ansible.planning.tracing import Tracing
 
     change = Tracing(alone)
-    return plan_blueprint(find_blueprint(asked.blueprint), asked.given, asked.training, change=change), change.key
+    return plan_blueprint(find_blueprint(asked.blueprint), asked.all_inputs, asked.training, change=change), change.key
 
 
 def _check_counted(plan: Plan) -> None:
@@ -186,9 +186,9 @@ def _text_of_trace(need: Need) -> str:
     from modak_ansible.model.quantities import format_size
 
     parts = ("parameters", "gradients", "state", "base")
-    listed = ", ".join(f"{name} {format_size(getattr(need, name))}" for name in parts)
+    sizes = ", ".join(f"{name} {format_size(getattr(need, name))}" for name in parts)
     return (
-        f"{need.training} needs {format_peak(peak_of(need))} in one process, as it is: {listed}, "
+        f"{need.training} needs {format_peak(peak_of(need))} in one process, as it is: {sizes}, "
         "and the rest for a batch.\n"
         f"{_on_accelerator(need)}{_as_ranks(need)}{_length(need)}{_computed(need)}\n"
         "Later plans use this."

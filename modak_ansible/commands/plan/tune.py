@@ -44,7 +44,7 @@ def command(
 
     planned = plan_blueprint(
         find_blueprint(asked.blueprint),
-        asked.given,
+        asked.all_inputs,
         asked.training,
         change=lambda request: tuning_alone(request, budget),
     )
@@ -59,12 +59,12 @@ def command(
 
 def deployed(plan: Plan, folder: Path, *, is_quiet: bool) -> None:
     """Carries a plan out, and shows how it gets on: to standard error alone where it is to be quiet."""
-    from modak_ansible.commands.jobs.operate import shown
+    from modak_ansible.commands.jobs.operate import stage_display
     from modak_ansible.deployment.playbook import run_playbook
     from modak_ansible.deployment.run import plans_of
 
     typer.echo(f"{plan.name} on {plan.target.name}, plan {plan.digest[:12]}", err=is_quiet)
-    with shown(as_json=is_quiet) as display:
+    with stage_display(as_json=is_quiet) as display:
         run_playbook("deploy", plans_of([DeploymentStore(folder)]), display)
 
 
@@ -86,13 +86,13 @@ def _show_plan(plan: Plan, *, as_json: bool) -> None:
 
 def _show_result(plan: Plan, folder: Path, *, as_json: bool) -> None:
     from modak_ansible.commands.tables import print_table
-    from modak_ansible.stages.jobs.tuned import read_report, rows_of, summary_pairs
+    from modak_ansible.stages.jobs.tuned import read_report, tuning_pairs, tuning_rows
 
     as_planned = cast("PlanJson", plan.model_dump(mode="json"))
     report = read_report(DeploymentStore(folder).results)
     if report is None:
         raise ModakError("the job left no tuning.json", hint=f"what it wrote is in {folder / 'results'}")
-    rows = rows_of(report, as_planned)
+    rows = tuning_rows(report, as_planned)
     if as_json:
         facts = {"digest": plan.digest, "deployment": plan.deployment, "state": report.state, "reason": report.reason}
         spent = {"budget": report.budget, "spent": report.spent, "best": report.best}
@@ -100,7 +100,7 @@ def _show_result(plan: Plan, folder: Path, *, as_json: bool) -> None:
         return
     titles = ("step", "10 to 90 %", "first", "steps", "x stock", "x plan", "candidate", "")
     print_table(titles, map(_cells, rows), right=range(6), wraps=(6, 7))
-    for _, text in summary_pairs(report, as_planned)[:1]:
+    for _, text in tuning_pairs(report, as_planned)[:1]:
         typer.echo(f"\n{text}")
     typer.echo("modak model fit learns from these trials, and later plans use them.")
 
@@ -115,12 +115,12 @@ def _as_json(row: Row) -> dict[str, object]:
         "score": trial.score if trial else None,
         "over_stock": row.over_stock,
         "over_plan": row.over_plan,
-        "told": row.told,
+        "told": row.outcome,
     }
 
 
 def _cells(row: Row) -> list[str]:
-    verdict = "best" if row.told == "trains" else row.told
+    verdict = "best" if row.outcome == "trains" else row.outcome
     if row.trial is None:
         return ["", "", "", "", "", "", row.title, verdict]
     median, low, high = (row.trial.seconds_of(name) for name in ("median", "p10", "p90"))

@@ -36,7 +36,7 @@ def command(
 
     path = find_blueprint(asked.blueprint)
     mistakes, warnings = Mistakes(), Mistakes()
-    plans = check_blueprint(path, asked.given, mistakes, warnings)
+    plans = check_blueprint(path, asked.all_inputs, mistakes, warnings)
     show_warnings(warnings)
     if as_json:
         result = {"valid": not mistakes, "mistakes": as_data(mistakes), "warnings": as_data(warnings)}

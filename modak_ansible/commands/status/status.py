@@ -8,19 +8,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from modak_ansible.commands.jobs.operate import Only, named
+from modak_ansible.commands.jobs.operate import Only, deployment_argument
 from modak_ansible.commands.options import Json, print_json, without_collecting
 from modak_ansible.errors import UsageError
 from modak_ansible.store.project import state_folder
 
 if TYPE_CHECKING:
-    from modak_ansible.deployment.status import Entry, StatusRow
+    from modak_ansible.deployment.status import StatusEntry, StatusRow
 
 EXAMPLES = "Example: modak status --watch; modak status mnist-pytorch-slurm --json"
 
 
 def command(
-    deployment: Annotated[str | None, named("One deployment, or a blueprint. Default: all.", "[DEPLOYMENT]")] = None,
+    deployment: Annotated[
+        str | None, deployment_argument("One deployment, or a blueprint. Default: all.", "[DEPLOYMENT]")
+    ] = None,
     training: Only = None,
     as_json: Json = False,
     offline: Annotated[bool, typer.Option("--offline", help="Do not contact the targets.")] = False,
@@ -43,28 +45,28 @@ def command(
     _ask_and_show(_entries(deployment, training), as_json=as_json, offline=offline)
 
 
-def _entries(deployment: str | None, training: str | None) -> list[Entry]:
-    from modak_ansible.deployment.status import Entry
+def _entries(deployment: str | None, training: str | None) -> list[StatusEntry]:
+    from modak_ansible.deployment.status import StatusEntry
     from modak_ansible.store.deployments import find_deployments, find_trainings, glance, not_superseded
 
     _refuse(bool(training and not deployment), "--training needs a blueprint", "modak status BLUEPRINT")
     if deployment and training:
-        return [Entry(store) for store in find_trainings(deployment, training)]
+        return [StatusEntry(store) for store in find_trainings(deployment, training)]
     stores = find_deployments(deployment) if deployment else glance(state_folder(Path.cwd()))
-    return [Entry(store) for store in not_superseded(stores)]
+    return [StatusEntry(store) for store in not_superseded(stores)]
 
 
-def _ask_and_show(entries: list[Entry], *, as_json: bool, offline: bool) -> None:
+def _ask_and_show(entries: list[StatusEntry], *, as_json: bool, offline: bool) -> None:
     from modak_ansible.deployment.status import may_tell, rows_of
 
-    open_ones = [] if offline else [entry for entry in entries if may_tell(entry.known)]
-    shown = False
+    open_ones = [] if offline else [entry for entry in entries if may_tell(entry.store)]
+    is_shown = False
 
     def show() -> None:
-        nonlocal shown
-        if not shown:
+        nonlocal is_shown
+        if not is_shown:
             _show(rows_of(entries), entries, as_json=as_json)
-            shown = True
+            is_shown = True
 
     def heard() -> None:
         if all(entry.answer or entry.problem for entry in open_ones):
@@ -73,7 +75,7 @@ def _ask_and_show(entries: list[Entry], *, as_json: bool, offline: bool) -> None
     if open_ones:
         from modak_ansible.deployment.status_query import ask_targets
 
-        ask_targets(entries, heard=heard, meanwhile=lambda: [entry.known.plan for entry in entries])
+        ask_targets(entries, heard=heard, meanwhile=lambda: [entry.store.plan for entry in entries])
     show()
 
 
@@ -91,7 +93,7 @@ def _refuse(condition: bool, message: str, hint: str = "") -> None:
         raise UsageError(message, hint=hint)
 
 
-def _watch(entries: list[Entry], every: float, *, as_json: bool, offline: bool) -> None:
+def _watch(entries: list[StatusEntry], every: float, *, as_json: bool, offline: bool) -> None:
     from modak_ansible.commands.status.watch import watch_for
     from modak_ansible.deployment.status import rows_of
     from modak_ansible.deployment.status_query import ask_targets
@@ -115,7 +117,7 @@ def _watch(entries: list[Entry], every: float, *, as_json: bool, offline: bool) 
         update()
 
 
-def _show(rows: list[StatusRow], entries: list[Entry], *, as_json: bool) -> None:
+def _show(rows: list[StatusRow], entries: list[StatusEntry], *, as_json: bool) -> None:
     if as_json:
         print_json(rows)
     elif not rows:
@@ -125,7 +127,7 @@ def _show(rows: list[StatusRow], entries: list[Entry], *, as_json: bool) -> None
         _print_table(rows, _lines_below(rows, entries))
 
 
-def _lines_below(rows: list[StatusRow], entries: list[Entry]) -> list[str]:
+def _lines_below(rows: list[StatusRow], entries: list[StatusEntry]) -> list[str]:
     """What stands below the table: how searches are; of a deployment alone when it was expected to begin; and how far
     forecasts hold for the machines of jobs that wait."""
     from modak_ansible.deployment.status import starts_of
@@ -138,11 +140,11 @@ def _lines_below(rows: list[StatusRow], entries: list[Entry]) -> list[str]:
 
         lines += [shown(search) for search in searches.values()]
     whole = {row["deployment"] for row in rows if "digest" in row}
-    starts = [(start, entry.known.plan) for entry in entries if entry.name in whole for start in starts_of(entry)]
+    starts = [(start, entry.store.plan) for entry in entries if entry.name in whole for start in starts_of(entry)]
     lines += [f"start {start.words}" for start, _ in starts if len(entries) == 1 and start.is_news]
     machines = {machine_of(plan): plan["target"]["name"] for start, plan in starts if start.began is None}
     if machines:
-        state = entries[0].known.folder.parent.parent
+        state = entries[0].store.folder.parent.parent
         forecasts = [forecast for store in glance(state) for forecast in forecasts_of(store.record)]
         lines += [
             words for machine, target in sorted(machines.items()) if (words := accuracy_of(forecasts, machine, target))

@@ -160,8 +160,8 @@ def _message(row: StatusRow) -> str:
 
 
 def _total(widths: Sequence[int]) -> int:
-    shown = [size for size in widths if size]
-    return sum(shown) + len(_GAP) * (len(shown) - 1)
+    visible_widths = [size for size in widths if size]
+    return sum(visible_widths) + len(_GAP) * (len(visible_widths) - 1)
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
-from modak_ansible.deployment.comparison import Run, run_of
+from modak_ansible.deployment.comparison import ComparedRun, run_of
 from modak_ansible.errors import ModakError
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.target.core.files import mend_of, write_whole
@@ -24,7 +24,7 @@ TOOLS = ("mlflow", "tensorboard", "wandb")
 class Exported:
     """A run with what tools ask of it."""
 
-    run: Run
+    run: ComparedRun
     project: str  # the name of its blueprint or request
     digest: str  # of its plan
     # began, ended: seconds since the epoch; 0 and None where nobody knows
@@ -45,7 +45,7 @@ class Exported:
 
         Places that are no whole numbers, such as 0.5 of an epoch, are counted.
         """
-        found = []
+        points = []
         for name in sorted({*self.run.curves.by_name, *self.run.numbers}):
             curve = self.run.curve(name)
             places = list(curve.points) if curve else []
@@ -53,8 +53,8 @@ class Exported:
             for number, place in enumerate(places):
                 if curve:
                     time = curve.times.get(place, self.began)
-                    found.append((name, int(place) if counts else number, time, curve.points[place]))
-        return found
+                    points.append((name, int(place) if counts else number, time, curve.points[place]))
+        return points
 
 
 def exported_of(store: DeploymentStore) -> Exported:

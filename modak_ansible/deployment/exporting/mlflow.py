@@ -66,8 +66,8 @@ def _files(run: Exported, experiment: str, identity: str) -> dict[str, bytes]:
         "modak.state": run.run.state,
     }  # fmt: skip
     files |= {f"tags/{tag}": value.encode() for tag, value in tags.items()}
-    given = _names(run.run.given)
-    files |= {f"params/{given[key]}": value[:_LONGEST].encode() for key, value in run.run.given.items()}
+    parameters = _names(run.run.given)
+    files |= {f"params/{parameters[key]}": value[:_LONGEST].encode() for key, value in run.run.given.items()}
     lines: dict[str, list[str]] = {}
     for metric, step, time, value in run.points():
         lines.setdefault(metric, []).append(f"{int(time * 1000)} {value!r} {step}\n")
@@ -77,17 +77,17 @@ def _files(run: Exported, experiment: str, identity: str) -> dict[str, bytes]:
 
 def _names(keys: Iterable[str]) -> dict[str, str]:
     """Names as MLflow takes them, each another: they are files, and a slash in one makes a folder where none stands."""
-    found = {key: _name(key) for key in keys}
-    names = list(found.values())
-    is_flat = len(set(names)) < len(names) or any(one.startswith(f"{other}/") for one in names for other in names)
-    taken: set[str] = set()
-    for key, name in found.items() if is_flat else ():
+    names_by_key = {key: _name(key) for key in keys}
+    names = list(names_by_key.values())
+    is_flat = len(set(names)) < len(names) or any(name.startswith(f"{other}/") for name in names for other in names)
+    flat_names: set[str] = set()
+    for key, name in names_by_key.items() if is_flat else ():
         flat = name.replace("/", ".")
-        while flat in taken:
+        while flat in flat_names:
             flat += "_"
-        taken.add(flat)
-        found[key] = flat
-    return found
+        flat_names.add(flat)
+        names_by_key[key] = flat
+    return names_by_key
 
 
 def _name(key: str) -> str:

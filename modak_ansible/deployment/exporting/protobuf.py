@@ -8,15 +8,15 @@ import struct
 def varint(value: int) -> bytes:
     """A whole number; one below zero as its 64 bits."""
     value &= 0xFFFFFFFFFFFFFFFF
-    found = bytearray()
+    encoded = bytearray()
     while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
+        encoded.append(value & 0x7F | 0x80)
         value >>= 7
-    found.append(value)
-    return bytes(found)
+    encoded.append(value)
+    return bytes(encoded)
 
 
-def whole(field: int, value: int) -> bytes:
+def varint_field(field: int, value: int) -> bytes:
     return varint(field << 3) + varint(value)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from modak_ansible.deployment.exporting.exported import Exported, Folders, exported_of
-from modak_ansible.deployment.exporting.protobuf import delimited, double, single, whole
+from modak_ansible.deployment.exporting.protobuf import delimited, double, single, varint_field
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.target.metrics.events import framed
 
@@ -15,11 +15,11 @@ _LONGEST = 200  # bytes of a folder's name, of which file systems take 255
 
 def folders(run: Exported) -> Folders:
     """One, named like the deployment, with its point of a sweep where it is one."""
-    folder, file = named(run)
+    folder, file = file_names(run)
     return {folder: {file: records(run, run.points())}}
 
 
-def named(run: Exported) -> tuple[str, str]:
+def file_names(run: Exported) -> tuple[str, str]:
     """The names of a run's folder and of the event file in it."""
     point = run.run.training.partition(":")[2].replace("/", "_")
     folder = f"{run.run.deployment}-{point}" if point else run.run.deployment
@@ -30,9 +30,9 @@ def named(run: Exported) -> tuple[str, str]:
 def records(run: Exported, points: Sequence[tuple[str, int, float, float]], *, is_begun: bool = False) -> bytes:
     """Points as they stand in an event file, behind its beginning where it has none yet."""
     events = [] if is_begun else [double(1, run.began) + delimited(3, "brain.Event:2")]
-    for tag, step, time, value in sorted(points, key=lambda each: (each[1], each[0])):
+    for tag, step, time, value in sorted(points, key=lambda point: (point[1], point[0])):
         summary = delimited(1, delimited(1, tag) + single(2, value))
-        events.append(double(1, time) + whole(2, step) + delimited(5, summary))
+        events.append(double(1, time) + varint_field(2, step) + delimited(5, summary))
     return b"".join(map(framed, events))
 
 
@@ -57,7 +57,7 @@ class LiveEvents:
             new = [point for point in run.points() if point[:2] not in written]
             if not new:
                 continue
-            folder, file = named(run)
+            folder, file = file_names(run)
             path = self._folder / folder / file
             path.parent.mkdir(exist_ok=True)
             with path.open("ab") as events:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 from modak_ansible.deployment.exporting.exported import Exported, Folders
-from modak_ansible.deployment.exporting.protobuf import delimited, whole
+from modak_ansible.deployment.exporting.protobuf import delimited, varint_field
 
 _HEAD = struct.pack("<4sHB", b":W&B", 0xBEE1, 0)
 _BLOCK, _RECORD = 32768, 7
@@ -31,10 +31,15 @@ def folders(run: Exported) -> Folders:
 def _records(run: Exported, identity: str) -> Iterable[bytes]:
     """Messages Record: header = 21, run = 17, history = 2, summary = 3, exit = 18."""
     yield delimited(21, delimited(1, delimited(1, "modak")))
-    given = _items(dict(sorted(run.run.given.items())))
+    configuration = _items(dict(sorted(run.run.given.items())))
     seconds, fraction = divmod(run.began, 1)
-    began = whole(1, int(seconds)) + whole(2, int(fraction * 1e9))
-    about = delimited(1, identity) + delimited(3, run.project) + delimited(4, given) + delimited(8, run.run.training)
+    began = varint_field(1, int(seconds)) + varint_field(2, int(fraction * 1e9))
+    about = (
+        delimited(1, identity)
+        + delimited(3, run.project)
+        + delimited(4, configuration)
+        + delimited(8, run.run.training)
+    )
     yield delimited(17, about + delimited(17, began))
     rows: dict[int, dict[str, float]] = {}
     times: dict[int, float] = {}
@@ -45,11 +50,11 @@ def _records(run: Exported, identity: str) -> Iterable[bytes]:
     for step, values in sorted(rows.items()):
         last |= values
         row = {**values, "_step": step, "_timestamp": times[step], "_runtime": max(0.0, times[step] - run.began)}
-        yield delimited(2, _items(row) + delimited(2, whole(1, step)))
+        yield delimited(2, _items(row) + delimited(2, varint_field(1, step)))
     yield delimited(3, _items(last))
     if run.is_over:
         code = 0 if run.run.state == "COMPLETED" else 1
-        yield delimited(18, whole(1, code) + whole(2, int(run.run.seconds or 0)))
+        yield delimited(18, varint_field(1, code) + varint_field(2, int(run.run.seconds or 0)))
 
 
 def _items(values: Mapping[str, str] | Mapping[str, float]) -> bytes:
@@ -58,8 +63,8 @@ def _items(values: Mapping[str, str] | Mapping[str, float]) -> bytes:
 
 def _item(name: str, value: str | float) -> bytes:
     """A key and its value as JSON, in which numbers that are none are words."""
-    shown = value if isinstance(value, str) or math.isfinite(value) else _WORDS[str(value)]
-    return delimited(2, name) + delimited(16, json.dumps(shown))
+    json_value = value if isinstance(value, str) or math.isfinite(value) else _WORDS[str(value)]
+    return delimited(2, name) + delimited(16, json.dumps(json_value))
 
 
 _WORDS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
@@ -68,7 +73,7 @@ _WORDS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 def _journal(records: Iterable[bytes]) -> bytes:
     journal = bytearray(_HEAD)
     for number, record in enumerate(records, 1):
-        _add(journal, whole(1, number) + record)
+        _add(journal, varint_field(1, number) + record)
     return bytes(journal)
 
 

@@ -67,9 +67,9 @@ class SearchStore:
             hint = "modak status shows its progress; after Ctrl-C there, this command continues it"
             raise UsageError("another modak deploy is running this search", hint=hint)
         if self.journal.exists():
-            whole = self.journal.read_bytes().rpartition(b"\n")
-            if whole[2]:
-                os.truncate(self.journal, len(whole[0]) + len(whole[1]))
+            whole_lines = self.journal.read_bytes().rpartition(b"\n")
+            if whole_lines[2]:
+                os.truncate(self.journal, len(whole_lines[0]) + len(whole_lines[1]))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -136,9 +136,9 @@ def _over(states: Mapping[str, int]) -> int:
 
 def shown(search: SearchState) -> str:
     """How a search is, in a line."""
-    done = _over(search["states"])
+    finished = _over(search["states"])
     counts = [f"{count} {_WORDS.get(state, state)}" for state, count in sorted(search["states"].items())]
-    words = f"search {search['training']}: {done} of {search['trials']} trials"
+    words = f"search {search['training']}: {finished} of {search['trials']} trials"
     words += f" ({', '.join(counts)})" if counts else ""
     if best := search["best"]:
         words += f"; best {search['objective']} {best['value']:.4g}: {best['training']}"

@@ -6,9 +6,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from modak_ansible.deployment.acting import act
 from modak_ansible.deployment.comparison import run_of
 from modak_ansible.deployment.fetching import fetch_results
+from modak_ansible.deployment.job_control import act
 from modak_ansible.deployment.playbook import Enough, Listener
 from modak_ansible.deployment.run import Deployed, deploy
 from modak_ansible.deployment.searches.search_store import FOLDER as SEARCHES
@@ -21,13 +21,13 @@ from modak_ansible.deployment.searches.study import (
     Trial,
     behind_median,
 )
-from modak_ansible.deployment.status import Entry, may_live
+from modak_ansible.deployment.status import StatusEntry, may_live
 from modak_ansible.deployment.status_query import ask_targets
 from modak_ansible.errors import JobFailed, ModakError, TargetUnreachable, TimeIsOver, UsageError, nearest
 from modak_ansible.planning.service import Planned, plan_trials, planned_from_file
 from modak_ansible.store.deployment import FOLDER, DeploymentStore
 from modak_ansible.store.deployments import known_deployments
-from modak_ansible.store.record import Record
+from modak_ansible.store.record import DeploymentRecord
 from modak_ansible.target.jobs.situation import LIVING
 from modak_ansible.target.metrics.curves import Curve
 
@@ -182,8 +182,8 @@ class _Searching:
         if not trials:
             return
         self._say(f"{len(trials)} of {len(self._study.trials)} trials had not ended; continuing with them")
-        entries = [Entry(self._deployment(trial)) for trial in trials]
-        self._ask([entry for entry in entries if entry.known.is_there and may_live(entry.known)])
+        entries = [StatusEntry(self._deployment(trial)) for trial in trials]
+        self._ask([entry for entry in entries if entry.store.is_there and may_live(entry.store)])
         unsubmitted: list[Planned] = []
         for trial in trials:
             store = self._deployment(trial)
@@ -210,18 +210,18 @@ class _Searching:
     def _choose(self) -> Planned | None:
         """Another trial; None where nothing is to be submitted for it."""
         trial = self._study.ask()
-        shown = ", ".join(f"{name}={value}" for name, value in trial.point.items())
+        point = ", ".join(f"{name}={value}" for name, value in trial.point.items())
         try:
             (planned,) = plan_trials(self._planned, [trial.point])
         except ModakError as error:
-            self._study.keep(trial, TRIAL_TRAINING, shown)
+            self._study.keep(trial, TRIAL_TRAINING, point)
             self._fail(trial, str(error))
             return None
         twin = self._twin_of(planned.plan.deployment)
         # noted before it is submitted: whoever goes on after a kill asks the target for it by this name
         self._study.keep(trial, TRIAL_DEPLOYMENT, planned.plan.deployment)
         self._study.keep(trial, TRIAL_TRAINING, planned.plan.training)
-        self._say(f"trial {trial.number}: {shown}{f', as trial {twin.number}' if twin else ''}")
+        self._say(f"trial {trial.number}: {point}{f', as trial {twin.number}' if twin else ''}")
         if twin is None:
             return planned
         if twin.is_over:
@@ -236,14 +236,14 @@ class _Searching:
         if not planned:
             return
         for training in planned:
-            Record(training.save()).update(trial={"search": self._store.folder.name, "pruned": ""})
+            DeploymentRecord(training.save()).update(trial={"search": self._store.folder.name, "pruned": ""})
         for part in [planned] if planned[0].plan.target.scheduler.keeps_order else [[training] for training in planned]:
             deploy(part, wait=False, deadline=self._deadline, listener=self._quiet)
         self._quiet = None  # how the first was built and staged is told; the others find it done
 
     # --- what runs
 
-    def _ask(self, entries: Sequence[Entry], every: float = 0.0, heard: Any = None) -> None:
+    def _ask(self, entries: Sequence[StatusEntry], every: float = 0.0, heard: Any = None) -> None:
         """
         Raises:
             TargetUnreachable: the target does not answer.
@@ -257,7 +257,7 @@ class _Searching:
     def _watch(self) -> None:
         """Looks at what runs until something has ended or falls behind."""
         trials = self._running
-        entries = {trial.number: Entry(self._deployment(trial)) for trial in trials}
+        entries = {trial.number: StatusEntry(self._deployment(trial)) for trial in trials}
 
         def heard() -> None:
             late = self._deadline is not None and time.monotonic() > self._deadline
@@ -303,7 +303,9 @@ class _Searching:
             return False
         why = f"{self._search.objective} {value:.4g} at {by} {place:g}, where half of the others had {median:.4g}"
         self._study.keep(trial, TRIAL_PRUNED, why)
-        Record(self._deployment(trial).folder).update(trial={"search": self._store.folder.name, "pruned": why})
+        DeploymentRecord(self._deployment(trial).folder).update(
+            trial={"search": self._store.folder.name, "pruned": why}
+        )
         return True
 
     def _curve(self, trial: Trial) -> Curve | None:

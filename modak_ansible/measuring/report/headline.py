@@ -67,9 +67,9 @@ def sentences(comparisons: Sequence[Comparison], judgements: Sequence[Judged]) -
 
 
 def _sentence(judgement: Judged) -> tuple[str, str]:
-    shown = [verdict for verdict in judgement.verdicts if verdict.ratio]
-    papers = [verdict for verdict in shown if not verdict.today]
-    todays = [verdict for verdict in shown if verdict.today]
+    measured = [verdict for verdict in judgement.verdicts if verdict.ratio]
+    papers = [verdict for verdict in measured if not verdict.today]
+    todays = [verdict for verdict in measured if verdict.today]
     first = papers or todays
     stated = f"the paper: about {judgement.finding.ratio:g}" if judgement.finding.ratio else "the paper gives no number"
     text = f"{judgement.finding.title}: {_ran(judgement.finding, first)}; {stated}."

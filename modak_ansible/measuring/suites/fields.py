@@ -75,7 +75,7 @@ class Fields:
         item = self.get(name)
         if item is not None and not item.is_map:
             self.note(item, "wrong-type", f"{name} must be a mapping of names to values")
-        return list(named(item)) if item else []
+        return list(members_of(item)) if item else []
 
     def scalar(self, item: Item, what: str) -> str | None:
         """A single value as it is written; None and a mistake for anything else."""
@@ -88,7 +88,7 @@ class Fields:
         return item.text.lower() if isinstance(item.value, bool) else item.text
 
 
-def named(item: Item) -> Iterable[tuple[str, Item, Item]]:
+def members_of(item: Item) -> Iterable[tuple[str, Item, Item]]:
     """The members of a mapping: name, where the name stands, and the value."""
     for name, value in item.entries.items():
         yield name, Item(item.key_location(name), name, name), value

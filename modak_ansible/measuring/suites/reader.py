@@ -11,7 +11,7 @@ from typing import Any
 from modak_ansible.catalogue import Catalogue, load_catalogue
 from modak_ansible.catalogue.entry import script_for
 from modak_ansible.errors import ModakError, UsageError, nearest
-from modak_ansible.measuring.suites.fields import Fields, named
+from modak_ansible.measuring.suites.fields import Fields, members_of
 from modak_ansible.measuring.suites.switches import plan_switch_problem
 from modak_ansible.measuring.suites.workloads import load_workloads, switch_problem, workloads_folder
 from modak_ansible.model.measured.suite import Group, Matrix, Suite
@@ -144,8 +144,8 @@ class _Reader:
         name = fields.text("name", required=True, rule=rules.name_problem)
         self._once(names, name, item.get("name"), "the group")
         workload = self._workload(fields)
-        seen: dict[str, Item] = {}
-        matrices = [self._matrix(element, workload, seen) for element in fields.elements("matrix", required=True)]
+        variants: dict[str, Item] = {}
+        matrices = [self._matrix(element, workload, variants) for element in fields.elements("matrix", required=True)]
         nodes = fields.count("nodes", 1)
         if workload and nodes < workload.nodes:
             message = f"{workload.name} needs {workload.nodes} nodes"
@@ -186,7 +186,7 @@ class _Reader:
             elif name is not None:
                 yield name
 
-    def _matrix(self, item: Item, workload: Workload | None, seen: dict[str, Item]) -> Matrix | None:
+    def _matrix(self, item: Item, workload: Workload | None, variants: dict[str, Item]) -> Matrix | None:
         fields = Fields(item, "a matrix", ("entries", "settings"), self._mistakes)
         entries = [
             (element, fields.scalar(element, "an entry")) for element in fields.elements("entries", required=True)
@@ -199,7 +199,7 @@ class _Reader:
                 if name is not None:
                     self._pair(place, name, set_place, values, workload)
                     variant = variant_name(name, values)
-                    self._once(seen, variant, set_place if listed_sets else place, "the variant")
+                    self._once(variants, variant, set_place if listed_sets else place, "the variant")
         names = tuple(name for _, name in entries if name is not None)
         return Matrix(entries=names, settings=tuple(values for _, values in settings)) if names else None
 
@@ -207,7 +207,7 @@ class _Reader:
         if not item.is_map:
             fields.note(item, "wrong-type", "a set of switches must be a mapping", "{} for none")
         switches = {}
-        for name, _, value in named(item):
+        for name, _, value in members_of(item):
             text = fields.scalar(value, f"the switch {name}")
             if text is not None:
                 switches[name] = text

@@ -97,13 +97,13 @@ def by_intensity(operators: Iterable[Operator], samples: int) -> Operators:
     def part(total: int) -> float:
         return float(f"{total / 1e9 / samples:.4g}")
 
-    found: dict[int, tuple[int, int, int]] = {}
+    by_power: dict[int, tuple[int, int, int]] = {}
     for operator in operators:
         place = (operator.flop // operator.bytes).bit_length() if operator.bytes else _NO_BYTES
-        flop, size, convolutions = found.get(place, (0, 0, 0))
+        flop, size, convolutions = by_power.get(place, (0, 0, 0))
         convolutions += operator.flop if "convolution" in operator.name else 0
-        found[place] = flop + operator.flop, size + operator.bytes, convolutions
-    sums = (found[place] for place in sorted(found))
+        by_power[place] = flop + operator.flop, size + operator.bytes, convolutions
+    sums = (by_power[place] for place in sorted(by_power))
     return tuple((part(flop), part(size), part(convolutions)) for flop, size, convolutions in sums)
 
 
@@ -144,8 +144,8 @@ def _pieces(operator: Operator) -> int:
 def _rows(operator: Operator) -> int:
     """Of the inputs of a convolution in groups that has a stride, in the backward pass."""
     match operator.name, operator.shapes:
-        case "convolution_backward", ((_, _, *_, made), (images, channels, *rows, given), (_, each, *_)):
-            groups = channels // max(each, 1)
+        case "convolution_backward", ((_, _, *_, made), (images, channels, *rows, given), (_, per_group, *_)):
+            groups = channels // max(per_group, 1)
             return images * groups * prod(rows) if groups > 1 and made < given >= 2 * made - 1 else 0
     return 0
 

@@ -186,8 +186,8 @@ def _script_of(draft: Draft, entry: Entry) -> WorkloadScript | None:
 
 def _own_settings(draft: Draft) -> dict[str, str]:
     switches = draft.script.switches if draft.script else {}
-    given = {name.replace("-", "_"): str(value) for name, value in draft.request.application.arguments}
-    return {name: given.get(name, values[0]) for name, values in switches.items()}
+    arguments = {name.replace("-", "_"): str(value) for name, value in draft.request.application.arguments}
+    return {name: arguments.get(name, values[0]) for name, values in switches.items()}
 
 
 def _option(entry: Entry, first_entry: Entry, draft: Draft) -> Option:

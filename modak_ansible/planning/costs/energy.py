@@ -51,8 +51,8 @@ def _records(path: Path) -> Iterator[Mapping[str, Any]]:
 
 def _is_like(record: Mapping[str, Any], plan: Plan) -> bool:
     """Whether it ran in the same framework on as many nodes, processes, cores and accelerators of the same target."""
-    job, had = plan.job, record.get("allocation") or {}
+    job, allocation = plan.job, record.get("allocation") or {}
     names = ("nodes", "processes_per_node", "cores_per_process", "accelerators")
     is_there = (record.get("target") or {}).get("name") == plan.target.name
-    is_as_large = all(had.get(name) == getattr(job, name) for name in names)
+    is_as_large = all(allocation.get(name) == getattr(job, name) for name in names)
     return is_there and is_as_large and record.get("framework") == plan.application.framework

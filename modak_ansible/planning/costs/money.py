@@ -43,17 +43,17 @@ def cost_words(cost: PlannedCost, walltime: int) -> str:
     terms = cost.terms
     if cost.most is None:
         return ""
-    known = f"{interval_words(cost.predicted, terms)} for the training" if cost.predicted else "not predicted"
-    most = f"at most {amount(cost.most, terms)} within its wall time of {format_walltime(walltime)}"
+    predicted = f"{interval_words(cost.predicted, terms)} for the training" if cost.predicted else "not predicted"
+    limit = f"at most {amount(cost.most, terms)} within its wall time of {format_walltime(walltime)}"
     hosts = f"of {terms.machines} hosts, their" if terms.machines > 1 else "its"
     price = f"at {amount(terms.hourly or 0, terms)} an hour, {hosts} start and the making of the image not counted"
-    who = (
+    subject = (
         "the hosts shut themselves down when they have"
         if terms.machines > 1
         else "the machine shuts itself down when it has"
     )
-    budget = f"; {who} cost {amount(terms.budget, terms)}" if terms.budget else ""
-    return f"{known}, {most}, {price}{budget}"
+    budget = f"; {subject} cost {amount(terms.budget, terms)}" if terms.budget else ""
+    return f"{predicted}, {limit}, {price}{budget}"
 
 
 def interval_words(cost: Interval, terms: Terms) -> str:

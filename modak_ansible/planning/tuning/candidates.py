@@ -26,32 +26,32 @@ def candidates(chosen: Chosen) -> tuple[TuningCandidate, ...]:
     All of them live in the chosen image, and keep every preference and good practice. Where stock does not, it is only
     there to be compared with.
     """
-    kept = [chosen.best]
+    configurations = [chosen.best]
     only_compared = []
     plain = chosen.settle({"image": chosen.best.values["image"]})
-    if not any(_runs_alike(chosen.stock, each) for each in (chosen.best, plain)):
-        kept.append(chosen.stock)
+    if not any(_runs_alike(chosen.stock, configuration) for configuration in (chosen.best, plain)):
+        configurations.append(chosen.stock)
         only_compared.append(chosen.stock)
-    is_worth_it = chosen.stock not in kept or _is_open(chosen, plain)
+    is_worth_it = chosen.stock not in configurations or _is_open(chosen, plain)
     singles = _singles(chosen)
     alone: dict[Change, int] = {}  # the places of those that differ in one optimisation
-    for change, each in ((None, plain), *singles) if is_worth_it else singles:
-        if len(kept) == MOST:
+    for change, configuration in ((None, plain), *singles) if is_worth_it else singles:
+        if len(configurations) == MOST:
             break
-        if not any(_runs_alike(each, other) for other in kept):
+        if not any(_runs_alike(configuration, other) for other in configurations):
             if change:
-                alone[change] = len(kept)
-            kept.append(each)
-    parts: list[tuple[str, ...]] = [()] * len(kept)
-    for changes, each in _combined(chosen, list(alone)):
-        if len(kept) == LISTED:
+                alone[change] = len(configurations)
+            configurations.append(configuration)
+    parts: list[tuple[str, ...]] = [()] * len(configurations)
+    for changes, configuration in _combined(chosen, list(alone)):
+        if len(configurations) == LISTED:
             break
-        if not any(_runs_alike(each, other) for other in kept):
-            kept.append(each)
+        if not any(_runs_alike(configuration, other) for other in configurations):
+            configurations.append(configuration)
             parts.append(tuple(f"c{alone[change]}" for change in changes))
     return tuple(
-        _candidate(chosen, each, number, may_win=each not in only_compared, parts=parts[number])
-        for number, each in enumerate(kept)
+        _candidate(chosen, configuration, number, may_win=configuration not in only_compared, parts=parts[number])
+        for number, configuration in enumerate(configurations)
     )
 
 
@@ -65,10 +65,10 @@ def against_stock(chosen: Chosen) -> tuple[TuningCandidate, ...]:
         return ()
     considerate = _considerate(chosen)
     is_kept = considerate is not None and _runs_alike(chosen.stock, considerate)
-    found = _candidate(chosen, chosen.best, 0, may_win=True), _candidate(chosen, chosen.stock, 1, may_win=is_kept)
+    pair = _candidate(chosen, chosen.best, 0, may_win=True), _candidate(chosen, chosen.stock, 1, may_win=is_kept)
     if considerate is None or is_kept or _runs_alike(chosen.best, considerate):
-        return found
-    return *found, _candidate(chosen, considerate, 2, may_win=True)
+        return pair
+    return *pair, _candidate(chosen, considerate, 2, may_win=True)
 
 
 def _considerate(chosen: Chosen) -> Configuration | None:
@@ -81,23 +81,23 @@ def _considerate(chosen: Chosen) -> Configuration | None:
 
 def _singles(chosen: Chosen) -> list[tuple[Change, Configuration]]:
     """Those that differ in one optimisation, the most promising first."""
-    found = []
+    singles = []
     for name, options in chosen.free.items():
         for option in options:
             configuration = _settled(chosen, {name: option.value})
             if configuration is None or configuration.values.get(name) != option.value:
                 continue
             if option.value != chosen.best.values[name] and _is_open(chosen, configuration):
-                found.append(((name, option.value), configuration))
-    return sorted(found, key=lambda single: -_promise(chosen, single[1]))  # stable
+                singles.append(((name, option.value), configuration))
+    return sorted(singles, key=lambda single: -_promise(chosen, single[1]))  # stable
 
 
 def _combined(chosen: Chosen, singles: list[Change]) -> Iterator[tuple[tuple[Change, ...], Configuration]]:
     """All that changes combine to, those of the most promising first: of two, then of three, and so on."""
     for size in range(2, len(singles) + 1):
         for changes in combinations(singles, size):
-            wanted = dict(changes)
-            if len(wanted) < size or not (configuration := _settled(chosen, wanted)):
+            values = dict(changes)
+            if len(values) < size or not (configuration := _settled(chosen, values)):
                 continue
             is_whole = all(configuration.values.get(name) == value for name, value in changes)
             if is_whole and _is_open(chosen, configuration):

@@ -64,15 +64,15 @@ def planned_tuning(chosen: Chosen) -> tuple[PlannedTuning | None, Choice | None]
         hint = "autotuning: false trains with the plan's choice"
         is_optional = not draft.request.optimisation.only_tune
         raise CannotPlan(ABOUT, f"nothing can be tuned: {problem}", hint, optional=is_optional)
-    found = candidates(chosen)
+    tuning_candidates = candidates(chosen)
     requested = draft.request.optimisation
-    if sum(each.may_win for each in found) < 2:
+    if sum(candidate.may_win for candidate in tuning_candidates) < 2:
         if requested.only_tune:
             raise CannotPlan(ABOUT, f"nothing is left to tune: {_SETTLED}", "numerics: reassociation opens more")
         return None, Choice(name="tuning", value="none", reason=_SETTLED, stock="none", reaches="job")
     share = _WHOLE if requested.only_tune else _SHARE
     tuning = PlannedTuning(
-        candidates=found,
+        candidates=tuning_candidates,
         budget=_budget(draft, requested.tuning_budget, share),
         first_rung=MOST,
         steps=_STEPS,
@@ -86,17 +86,17 @@ def planned_tuning(chosen: Chosen) -> tuple[PlannedTuning | None, Choice | None]
 def _comparison(chosen: Chosen) -> tuple[PlannedTuning | None, Choice]:
     """Turns of the choice and the stock run; none, and why, where they cannot be run: nothing else depends on them."""
     draft = chosen.draft
-    asked = draft.request.optimisation.compare_with_stock
-    found = against_stock(chosen)
-    problem = _why_no_trials(draft) or ("" if found else "the plan's choice is the stock run")
+    seconds = draft.request.optimisation.compare_with_stock
+    compared = against_stock(chosen)
+    problem = _why_no_trials(draft) or ("" if compared else "the plan's choice is the stock run")
     choice = Choice(name="compare_with_stock", value="none", reason=problem, stock="none", reaches="job")
     if problem:
         return None, choice
-    budget = _budget(draft, asked, _SHARE)
+    budget = _budget(draft, seconds, _SHARE)
     reason = f"both take turns at {_STEPS} steps, in at most {budget} s, before the training"
-    reason += "; stock trains where it is faster" if found[-1].may_win else ""
+    reason += "; stock trains where it is faster" if compared[-1].may_win else ""
     changes = {"value": f"{budget} s", "reason": reason, "evidence": "docs/tuning.md"}
-    tuning = PlannedTuning(candidates=found, budget=budget, steps=_STEPS, reduction=1, rungs=_TURNS)
+    tuning = PlannedTuning(candidates=compared, budget=budget, steps=_STEPS, reduction=1, rungs=_TURNS)
     return tuning, choice.model_copy(update=changes)
 
 
@@ -134,10 +134,10 @@ def _why_no_trials(draft: Draft) -> str:
     return ""
 
 
-def tuner_packages(entry: Entry, given: GivenImage | None) -> tuple[str, ...]:
+def tuner_packages(entry: Entry, image: GivenImage | None) -> tuple[str, ...]:
     """What an image needs for the tuner besides what the framework brings, as lines of a lock."""
-    if given and given.seen:
-        return without(TUNER, given.seen.packages)
+    if image and image.seen:
+        return without(TUNER, image.seen.packages)
     return beside(TUNER, entry.name)
 
 

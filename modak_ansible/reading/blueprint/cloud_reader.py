@@ -102,13 +102,13 @@ def _cidr_problem(text: str) -> str:
     try:
         ip_network(text)
     except ValueError as error:
-        return f"{rules.shown(text)} is not a range of addresses: {error}"
+        return f"{rules.quote(text)} is not a range of addresses: {error}"
     return ""
 
 
 def _image_problem(text: str) -> str:
     good = all(letter.isascii() and (letter.isalnum() or letter in "-_./*:()[] ") for letter in text)
-    return "" if good and len(text) <= 255 else f"{rules.shown(text)} is not an image's id or name"
+    return "" if good and len(text) <= 255 else f"{rules.quote(text)} is not an image's id or name"
 
 
 _RULES: dict[str, Callable[[str], str]] = {

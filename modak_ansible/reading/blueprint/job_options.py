@@ -71,13 +71,13 @@ def bytes_of(value: Any) -> Any:
 
 def _array(value: str) -> str:
     if not _ARRAY.fullmatch(value):
-        raise FieldProblem("job-array", f"{rules.shown(value)} is not a list of indices", "such as 0-9 or 1,3,5-7%2")
+        raise FieldProblem("job-array", f"{rules.quote(value)} is not a list of indices", "such as 0-9 or 1,3,5-7%2")
     return value
 
 
 def _email(value: str) -> str:
     if not _EMAIL.fullmatch(value) or len(value) > 254:
-        raise FieldProblem("email", f"{rules.shown(value)} is not an address of mail", "such as alice@example.org")
+        raise FieldProblem("email", f"{rules.quote(value)} is not an address of mail", "such as alice@example.org")
     return value
 
 
@@ -85,7 +85,7 @@ def _variable(value: str) -> str:
     name, _, content = value.partition("=")
     problem = rules.variable_problem(name) or rules.value_problem(content)
     if problem or "," in content or '"' in content:
-        raise FieldProblem("unsafe-value", problem or f"{rules.shown(content)} holds a comma or a quote")
+        raise FieldProblem("unsafe-value", problem or f"{rules.quote(content)} holds a comma or a quote")
     return value
 
 
@@ -98,9 +98,9 @@ def _events(value: Any) -> Any:
         raise FieldProblem("cannot-be-done", f"mail cannot be asked for of {', '.join(unsupported_events)}", hint)
     letters = {letter for word in words for letter in _EVENT_WORDS.get(word.upper(), word.replace("f", "a"))}
     if not letters <= {*_EVENTS, "n"} or ("n" in letters and len(letters) > 1):
-        shown = rules.shown(str(value))
+        events = rules.quote(str(value))
         raise FieldProblem(
-            "not-allowed-value", f"{shown} is not made of a (abort), b (begin) and e (end)", "such as abe"
+            "not-allowed-value", f"{events} is not made of a (abort), b (begin) and e (end)", "such as abe"
         )
     return tuple(_EVENTS[letter] for letter in "abe" if letter in letters)
 
@@ -115,9 +115,9 @@ def _moment(value: Any) -> Any:
             value = "{}-{}-{}T{}:{}:{}".format(*(group or "00" for group in match.groups()))
         moment = _iso_date(value.strip())
     except ValueError:
-        raise FieldProblem("date", f"{rules.shown(value)} is not a date with a time", hint) from None
+        raise FieldProblem("date", f"{rules.quote(value)} is not a date with a time", hint) from None
     if moment.tzinfo is not None:
-        raise FieldProblem("date", f"{rules.shown(value)} names a time zone, which schedulers do not know", hint)
+        raise FieldProblem("date", f"{rules.quote(value)} names a time zone, which schedulers do not know", hint)
     return moment.replace(microsecond=0)
 
 
@@ -140,7 +140,7 @@ def _dependency(word: Any) -> JobDependency:
     known_kind = next((name for name in _KINDS if name == kind), None)
     if known_kind is None or not good:
         hint = f"a kind and ids, such as afterok:1234:1235; kinds: {', '.join(_KINDS)}"
-        raise FieldProblem("job-dependency", f"{rules.shown(str(word))} is not what a job can wait for", hint)
+        raise FieldProblem("job-dependency", f"{rules.quote(str(word))} is not what a job can wait for", hint)
     return JobDependency(kind=known_kind, jobs=tuple(jobs))
 
 

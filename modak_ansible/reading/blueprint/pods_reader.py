@@ -49,7 +49,7 @@ def _problems(node: Node, properties: dict[str, Item]) -> Iterator[tuple[Item, s
     mount, workspace = properties.get("mount_path"), properties.get("workspace")
     if mount and (workspace is None or not _is_below(str(workspace.value), str(mount.value))):
         path = str(workspace.value) if workspace else "the workspace"
-        message = f"{rules.shown(path)} is not below {rules.shown(str(mount.value))}, which is all that the Pods see"
+        message = f"{rules.quote(path)} is not below {rules.quote(str(mount.value))}, which is all that the Pods see"
         place = node.item.get("properties", "workspace") or mount  # its default stands in a file of types
         yield place, "contradiction", message, f"workspace: {mount.value}/modak"
     for name, reason in _NO_WAYS.items():
@@ -64,7 +64,7 @@ def _is_below(path: str, folder: str) -> bool:
 
 def _path_problem(text: str) -> str:
     if not text.startswith("/") or text.rstrip("/") == "":
-        return f"{rules.shown(text)} is not the absolute path of a folder"
+        return f"{rules.quote(text)} is not the absolute path of a folder"
     return rules.path_problem(text)
 
 

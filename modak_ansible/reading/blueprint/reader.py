@@ -23,8 +23,8 @@ from modak_ansible.reading.blueprint.order import read_order
 from modak_ansible.reading.blueprint.script.folder import ScriptFolders
 from modak_ansible.reading.blueprint.target_reader import TARGET, read_target
 from modak_ansible.reading.blueprint.target_words import (
-    NOTHING_WANTED,
-    Wanted,
+    NO_DEFAULTS,
+    TargetDefaults,
     describes_machine,
     is_target_file,
     placed_on,
@@ -131,13 +131,15 @@ def read_template(path: Path, root: Item, inputs: Inputs, mistakes: Mistakes) ->
     return blueprint
 
 
-def read_targets(path: Path, inputs: Inputs, mistakes: Mistakes, wanted: Wanted = NOTHING_WANTED) -> dict[str, Target]:
+def read_targets(
+    path: Path, inputs: Inputs, mistakes: Mistakes, defaults: TargetDefaults = NO_DEFAULTS
+) -> dict[str, Target]:
     """The targets of a service template by the names of their nodes, or those of a target file.
 
     Args:
         path: the service template, which need not have a training, or the target file.
         inputs: values for the inputs of the one, or more words of the other.
-        wanted: what is known otherwise of the target of a file that describes one without a name.
+        defaults: what is known otherwise of the target of a file that describes one without a name.
     """
     root = read_yaml(path, mistakes)
     values = _read_inputs(inputs, mistakes)
@@ -149,7 +151,7 @@ def read_targets(path: Path, inputs: Inputs, mistakes: Mistakes, wanted: Wanted 
         words = Item(root.location, {**root.entries, **values.entries}, keys={**root.keys, **values.keys})
         shipped_ones = shipped("tosca") / "targets.yaml"
         folder, values = shipped_ones.parent, Item(values.location, {})
-        root = template_of(words, read_yaml(shipped_ones, mistakes) or root, wanted, mistakes)
+        root = template_of(words, read_yaml(shipped_ones, mistakes) or root, defaults, mistakes)
     if root is None or not _is_service_template(root, mistakes):
         return {}
     note_secrets(root, mistakes)

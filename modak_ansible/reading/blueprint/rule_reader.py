@@ -17,17 +17,17 @@ _FLAG = re.compile(r"--?[A-Za-z][A-Za-z0-9-]*(=[A-Za-z0-9_.:/,=-]+)?", re.ASCII)
 
 def _comparison_problem(text: str) -> str:
     good = _COMPARISON.fullmatch(text)
-    return "" if good else f'{rules.shown(text)} does not compare with a number; write it as ">1", "<=4" or "2"'
+    return "" if good else f'{rules.quote(text)} does not compare with a number; write it as ">1", "<=4" or "2"'
 
 
 def _flag_problem(text: str) -> str:
-    return "" if _FLAG.fullmatch(text) else f"{rules.shown(text)} is not one option of apptainer exec, such as --nv"
+    return "" if _FLAG.fullmatch(text) else f"{rules.quote(text)} is not one option of apptainer exec, such as --nv"
 
 
 def _line_problem(text: str) -> str:
     """What is wrong with shell lines; they are the site's own, so only what no script can hold is."""
     good = text.strip() and all(letter.isprintable() or letter in "\n\t" for letter in text)
-    return "" if good else f"{rules.shown(text)} is empty, or holds a control character"
+    return "" if good else f"{rules.quote(text)} is empty, or holds a control character"
 
 
 _RULES: dict[str, Callable[[str], str]] = {

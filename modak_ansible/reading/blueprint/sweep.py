@@ -93,13 +93,13 @@ def point_name(training: str, point: Mapping[str, Value]) -> str:
 def with_point(arguments: Arguments, point: Mapping[str, Value]) -> Arguments:
     """Arguments with a point's values in the places of the usual ones."""
     pairs: list[tuple[str, Value]] = []
-    seen: set[str] = set()
+    replaced: set[str] = set()
     for name, value in arguments:
         if name not in point:
             pairs.append((name, value))
-        elif name not in seen:  # a list repeats an option; a point has one value of it
+        elif name not in replaced:  # a list repeats an option; a point has one value of it
             pairs.append((name, point[name]))
-            seen.add(name)
+            replaced.add(name)
     return tuple(pairs)
 
 

@@ -244,5 +244,5 @@ class _TargetReader:
 
 def _storage_problem(text: str) -> str:
     if not text.startswith(("/", "~", "$")):
-        return f"{rules.shown(text)} must be absolute, or begin with ~ or $NAME"
+        return f"{rules.quote(text)} must be absolute, or begin with ~ or $NAME"
     return rules.path_problem(text)

@@ -46,14 +46,14 @@ _MACHINE_PROPERTIES = tuple(name for name in _PROPERTIES if name != "workspace")
 WORDS = (SCHEDULER, *_PATHS, *_CAPABILITIES)
 
 
-class Wanted(NamedTuple):
+class TargetDefaults(NamedTuple):
     """What is known otherwise of a target that a file describes without a name."""
 
     name: str = ""  # what it is called; empty for its scheduler's name
     scheduler: str = ""  # what starts jobs there, where the file does not say it
 
 
-NOTHING_WANTED = Wanted()
+NO_DEFAULTS = TargetDefaults()
 
 
 def type_of(target: Target) -> str:
@@ -91,20 +91,20 @@ def _target_names(words: Item) -> list[str]:
     return [name for name, entry in words.entries.items() if describes_machine(entry)]
 
 
-def template_of(words: Item, base: Item, wanted: Wanted, mistakes: Mistakes) -> Item | None:
+def template_of(words: Item, base: Item, defaults: TargetDefaults, mistakes: Mistakes) -> Item | None:
     """A service template with the targets of a target file, or None where none of them has a type.
 
     Args:
         base: a service template whose imports have the types.
-        wanted: what is known otherwise.
+        defaults: what is known otherwise.
     """
     is_single = any(name in WORDS for name in words.entries)
     kind = words.get(SCHEDULER)
-    name = wanted.name or str(kind.value if kind else wanted.scheduler)
+    name = defaults.name or str(kind.value if kind else defaults.scheduler)
     nodes = {}
     for target_name, target_words in {name: words}.items() if is_single else words.entries.items():
         scheduler = target_words.get(SCHEDULER)
-        kind = scheduler or Item(target_words.location, wanted.scheduler)
+        kind = scheduler or Item(target_words.location, defaults.scheduler)
         if (node_type := _type_meant(kind, mistakes)) is not None:
             nodes[target_name] = with_words(Item(target_words.location, {"type": node_type}), target_words, mistakes)
     topology = Item(words.location, {"node_templates": Item(words.location, nodes)})

@@ -31,7 +31,7 @@ from modak_ansible.reading.blueprint.search import read_search
 from modak_ansible.reading.blueprint.sweep import point_name, points_of, read_axes, with_point
 from modak_ansible.reading.blueprint.types.topology import Node, Topology
 from modak_ansible.sources import SourceProblem
-from modak_ansible.sources.local import brought
+from modak_ansible.sources.local import brought_files
 from modak_ansible.sources.reader import DatasetDescription, read_dataset
 from modak_ansible.target.core.files import is_file
 
@@ -268,7 +268,7 @@ class TrainingReader:
             patterns.append(glob.escape(path.name))
         try:
             script_folder = self._folder / path.parent
-            data = brought(datasets, self._folder, script_folder)
+            data = brought_files(datasets, self._folder, script_folder)
             code = self._folders.files(script_folder, patterns, top=self._folder, data=data)
             self._warn_of_patterns(code)
         except (OSError, ValueError) as error:
@@ -281,7 +281,7 @@ class TrainingReader:
         patterns = self._property("files")
         for item in patterns.elements if patterns else ():
             if not any(is_of_pattern(file.path, str(item.value)) for file in code):
-                words = f"no file beside the script is named {rules.shown(str(item.value))}, so none is copied"
+                words = f"no file beside the script is named {rules.quote(str(item.value))}, so none is copied"
                 self._warnings.add(item.location, "not-used", words, "correct the name, or leave it out")
 
     def _arguments(self) -> list[tuple[str, str | bool]]:

@@ -43,7 +43,7 @@ def ask_for(draft: Draft, target: Target, count: int | None) -> None:
         finding += f"; the partition {draft.partition} has them" + (
             f", as {', '.join(other_names)} has" if other_names else ""
         )
-    draft.found.append(("accelerators", finding))
+    draft.findings.append(("accelerators", finding))
     if not target.accelerator.vendor:
         words = f"{draft.target or target.name} does not say who makes its accelerators"
         draft.notes.append(f"{words}, by which a container reaches them: accelerator: {{ vendor: nvidia }}, or amd")

@@ -69,13 +69,13 @@ def paths_in(folder: Path, value: str) -> Iterator[tuple[str, str]]:
     """The texts that may be paths of a file of configuration that an option or a word names, each behind what it is
     called there: with a folder or an ending, or called as paths are."""
     waiting = [("", _content(folder / expanded(value)))] if value.endswith(_ARGUMENT_FILES) else []
-    seen: set[int] = set()  # what a name of YAML's stands for again
+    visited: set[int] = set()  # what a name of YAML's stands for again
     while waiting:
         name, node = waiting.pop()
         if isinstance(node, str) and ("/" in node or PurePosixPath(node).suffix or _OF_PLACE.search(name)):
             yield name, node
-        elif isinstance(node, dict | list) and id(node) not in seen:
-            seen.add(id(node))
+        elif isinstance(node, dict | list) and id(node) not in visited:
+            visited.add(id(node))
             children = node.items() if isinstance(node, dict) else ((name, item) for item in node)
             waiting += [(str(key).replace("-", "_").lower(), value) for key, value in children]
 

@@ -106,7 +106,7 @@ class Draft:
     partition: str = ""  # where others than the usual one have them
     use: Use | None = None  # what in the script uses one
     parallel: Parallelism | None = None  # what makes the script parallel by itself
-    found: list[tuple[str, str]] = field(default_factory=list)  # what was found, and where, in pairs for people
+    findings: list[tuple[str, str]] = field(default_factory=list)  # what was found, and where, in pairs for people
     notes: list[str] = field(default_factory=list)  # what somebody should know
     missing: list[str] = field(default_factory=list)  # what the script does not start without: see given_as
     unsaid: list[str] = field(default_factory=list)  # options that tell where data lies, of which nobody says it
@@ -180,7 +180,7 @@ class _Drafting:
         return next(filter(None, hydras), None)
 
     def _say(self, what: str, text: str) -> None:
-        self.draft.found.append((what, text))
+        self.draft.findings.append((what, text))
 
     def _frameworks(self, framework: str) -> None:
         frameworks = frameworks_of(self._code)
@@ -213,8 +213,8 @@ class _Drafting:
         """The names, without dashes, by which an option is given."""
         names = {name.lstrip("-") for name in option.names}
         exact = [key for key in self.draft.arguments if key in names]
-        begun = [key for key in self.draft.arguments if len(key) > 1 and f"--{key}" not in self._exact]
-        return exact or [key for key in begun if any(name.startswith(key) for name in names)]
+        abbreviations = [key for key in self.draft.arguments if len(key) > 1 and f"--{key}" not in self._exact]
+        return exact or [key for key in abbreviations if any(name.startswith(key) for name in names)]
 
     def _values(self) -> dict[str, str]:
         """The texts that options have, by their longest names without dashes: as given, as a file says, or by default;
@@ -322,8 +322,8 @@ class _Drafting:
             fetch for fetch in fetches if not any(self._is_made(path, written) for path in (fetch.root, fetch.name))
         ]
         if missing:
-            listed = ", ".join(f"{fetch.name} ({fetch.place})" for fetch in missing)
-            words = f"it fetches {listed} where it runs, and mostly the nodes of a cluster have no network"
+            fetched = ", ".join(f"{fetch.name} ({fetch.place})" for fetch in missing)
+            words = f"it fetches {fetched} where it runs, and mostly the nodes of a cluster have no network"
             self.draft.notes.append(f"{words}: fetch it beforehand, beside the script here or from the front end there")
         self.draft.notes += unset_by(self._trees)
         if not self._downloads:

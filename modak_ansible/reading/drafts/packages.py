@@ -189,8 +189,8 @@ def _python_notes(project: Pins, framework: str, entry: Entry | None) -> Iterato
     ]
     if entry and asked_versions:
         builds = (build for build in _builds(framework) if bases[build.base].python and build.version != entry.version)
-        fitting = [build for build in builds if asked_versions[0][0].contains(f"{bases[build.base].python}.99")]
-        hint = f'version: "{fitting[0].version}" has that' if fitting else "what it pins may have no wheels for that"
+        matches = [build for build in builds if asked_versions[0][0].contains(f"{bases[build.base].python}.99")]
+        hint = f'version: "{matches[0].version}" has that' if matches else "what it pins may have no wheels for that"
         version = str(asked_versions[0][0]).removeprefix("==").removesuffix(".*")
         yield f"{asked_versions[0][1]} is for Python {version}, and {entry.name} has {image_python}: {hint}"
 
@@ -408,10 +408,10 @@ def _entry(
         backend: what Keras computes with, as the script says it; any without it.
     """
     builds = _builds(framework)
-    fitting = [build for build in builds if build.environment.get(_BACKEND) == backend]
-    if fitting:
-        requirements.entry = "" if fitting[0] is builds[0] else fitting[0].name
-        builds = fitting
+    matches = [build for build in builds if build.environment.get(_BACKEND) == backend]
+    if matches:
+        requirements.entry = "" if matches[0] is builds[0] else matches[0].name
+        builds = matches
     elif backend:
         requirements.notes.append(f"no build of Keras in the catalogue computes with {backend}, as the script has it")
     if not builds or framework == PYTHON:

@@ -19,7 +19,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 
-from modak_ansible.reading.blueprint.forms.text_rules import shown
+from modak_ansible.reading.blueprint.forms.text_rules import quote
 from modak_ansible.reading.blueprint.script.option import literal
 from modak_ansible.reading.blueprint.script.syntax import assigned_in, nodes_of, syntax_of
 from modak_ansible.target.core.files import is_file
@@ -87,7 +87,7 @@ class Pins:
         it asks for none."""
         words = line.split(maxsplit=1)
         if "\0" in line:
-            self.note(f"{source}: {shown(line)} is not a requirement, and is ignored")
+            self.note(f"{source}: {quote(line)} is not a requirement, and is ignored")
             return ""
         if words[0] in ("-e", "--editable") or line.startswith("--editable="):
             return self._add_elsewhere(line, re.sub(r"^(-e|--editable)[\s=]*", "", line), source, folder)
@@ -102,7 +102,7 @@ class Pins:
         except InvalidRequirement:
             if "://" in line or line.startswith((".", "/", "~")) or _FILES.search(words[0]):
                 return self._add_elsewhere(line, words[0], source, folder)
-            self.note(f"{source}: {shown(line)} is not a requirement, and is ignored")
+            self.note(f"{source}: {quote(line)} is not a requirement, and is ignored")
             return ""
         except (ValueError, KeyError):  # markers that need what is not there raise several
             return ""
@@ -135,7 +135,7 @@ class Pins:
             project_folder = (folder / path.partition("[")[0].removeprefix("file:")).resolve()
             name = _name_of(project_folder) or canonicalize_name(project_folder.name)
         name = name or canonicalize_name(last_part.partition("@")[0].removesuffix(".git"))
-        self.elsewhere.setdefault(name, OutsidePackage(f"{source}: {shown(line)}", is_here))
+        self.elsewhere.setdefault(name, OutsidePackage(f"{source}: {quote(line)}", is_here))
         return name
 
     def note(self, text: str) -> None:
@@ -225,7 +225,7 @@ def _listed(value: Any) -> list[Any]:
         TypeError: it is no list: of a text each letter would be asked for.
     """
     if not isinstance(value, list):
-        raise TypeError(f"{shown(str(value))} is no list")
+        raise TypeError(f"{quote(str(value))} is no list")
     return value
 
 
@@ -236,7 +236,7 @@ def _texts(value: Any) -> list[str]:
     """
     items = _listed(value)
     if odd := [item for item in items if not isinstance(item, str)]:
-        raise TypeError(f"{shown(str(odd[0]))} is no text")
+        raise TypeError(f"{quote(str(odd[0]))} is no text")
     return items
 
 

@@ -58,7 +58,7 @@ def given_image(runtime: str | None, notes: Notes) -> GivenImage | None:
     if rules.image_problem(source):
         hint = f"{', '.join(RUNTIMES)}, or an image such as tensorflow/tensorflow:2.21.0 or /images/mine.sif"
         notes.refuse(
-            path, FieldProblem("image-source", f"{rules.shown(runtime)} is neither a runtime nor an image", hint)
+            path, FieldProblem("image-source", f"{rules.quote(runtime)} is neither a runtime nor an image", hint)
         )
         return None
     return GivenImage(source=source)

@@ -55,10 +55,10 @@ class Preferences:
         path = (*OPTIMISATION, "enable_opt_build")
         if not is_wanted:
             return "pip"
-        fitting = [
+        builds = [
             entry for entry in self._entries(framework, version) if entry.origin == "opt-build" and not entry.untried
         ]
-        if fitting:
+        if builds:
             return "opt-build"
         reason = f"the catalogue has no build of {framework} for targets: its stock build is used"
         self._notes.cannot_keep(path, reason)
@@ -101,12 +101,12 @@ class Preferences:
 
     def _untried(self, framework: str, version: str) -> dict[str, str | int]:
         """The build for the accelerator, where there is none that anybody has tried: it has to be asked for by name."""
-        fitting = self._catalogue.accelerated(framework, version, self._accelerator())
-        if not fitting or not all(entry.untried for entry in fitting):
+        builds = self._catalogue.accelerated(framework, version, self._accelerator())
+        if not builds or not all(entry.untried for entry in builds):
             return {}
-        words = f"{fitting[0].name} is used, which is untested"
-        self._notes.warn((*OPTIMISATION, "opt_build", "acc_type"), words, fitting[0].untried)
-        return {"entry": fitting[0].name}
+        words = f"{builds[0].name} is used, which is untested"
+        self._notes.warn((*OPTIMISATION, "opt_build", "acc_type"), words, builds[0].untried)
+        return {"entry": builds[0].name}
 
     def _compiler(self, training: TrainingForm, section: Path) -> str:
         preferences = wanted_compilers(training)
@@ -191,14 +191,14 @@ def fitting_build(
         entries = catalogue.of_framework(training.config.ai_framework)
         accelerated = bool(job.options.request_gpus)
         version = version_of(training)
-        fitting = [entry for entry in entries if satisfies(entry.version, version)]
-        fitting = [entry for entry in fitting if bool(entry.accelerator) == accelerated]
-        fitting = [
-            entry for entry in fitting if not entry.source or (entry.origin == "hub" and target.image_base == "docker")
+        builds = [entry for entry in entries if satisfies(entry.version, version)]
+        builds = [entry for entry in builds if bool(entry.accelerator) == accelerated]
+        builds = [
+            entry for entry in builds if not entry.source or (entry.origin == "hub" and target.image_base == "docker")
         ]
     else:
-        fitting = _program_builds(job, program, catalogue)
-    return next((entry.name for entry in fitting if not entry.untried), "")
+        builds = _program_builds(job, program, catalogue)
+    return next((entry.name for entry in builds if not entry.untried), "")
 
 
 def _program_builds(job: JobForm, program: HpcForm | None, catalogue: Catalogue) -> list[Entry]:

@@ -11,7 +11,7 @@ from modak_ansible.reading.blueprint.forms.forms import FieldProblem
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_files import read_yaml
 from modak_ansible.reading.blueprint.reader import Inputs, read_targets
-from modak_ansible.reading.blueprint.target_words import SCHEDULER, Wanted, describes_machine, is_target_file
+from modak_ansible.reading.blueprint.target_words import SCHEDULER, TargetDefaults, describes_machine, is_target_file
 from modak_ansible.reading.requests.checks import APPLICATION, OPTIMISATION
 from modak_ansible.reading.requests.form.form import JobForm, TargetForm
 from modak_ansible.reading.requests.form.notes import Notes
@@ -77,8 +77,8 @@ def find_target(job: JobForm, folder: Path, inputs: Inputs, mistakes: Mistakes, 
     values = Inputs(None if inputs.file == file else inputs.file, inputs.values)
     is_one_target = inputs.targets is not None and _is_one_target(inputs.targets)
     name = description.stem if description and is_one_target else form.name or ""
-    wanted = Wanted(name, form.job_scheduler_type or "")
-    targets = read_targets(description, values, mistakes, wanted) if description else {}
+    defaults = TargetDefaults(name, form.job_scheduler_type or "")
+    targets = read_targets(description, values, mistakes, defaults) if description else {}
     if len(mistakes) > before:
         return None
     if name in targets and is_one_target:  # whatever the request itself names

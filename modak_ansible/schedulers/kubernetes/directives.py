@@ -137,15 +137,15 @@ def _pod(job: PlannedJob, gpu_request: str, pods: Pods, image: str) -> dict[str,
 
 def _resources(job: PlannedJob, gpu_request: str) -> dict[str, Any]:
     """What the Pod has, and no more: requests that are limits give it its cores for itself."""
-    wanted: dict[str, str] = {}
+    resources: dict[str, str] = {}
     if job.layout.cores:
-        wanted["cpu"] = str(job.layout.cores_per_node)
+        resources["cpu"] = str(job.layout.cores_per_node)
     if memory := memory_of_node(job):
-        wanted["memory"] = f"{mebibytes(memory)}Mi"
+        resources["memory"] = f"{mebibytes(memory)}Mi"
     resource, number = _accelerators(gpu_request)
     if resource:
-        wanted[resource] = number
-    return {"requests": wanted, "limits": wanted} if wanted else {}
+        resources[resource] = number
+    return {"requests": resources, "limits": resources} if resources else {}
 
 
 def _named(about: str, text: str) -> str:
@@ -173,8 +173,8 @@ def _accelerators(gpu_request: str) -> tuple[str, str]:
     """
     if not gpu_request:
         return "", ""
-    found = _RESOURCE.fullmatch(gpu_request)
-    if not found:
+    match = _RESOURCE.fullmatch(gpu_request)
+    if not match:
         hint = 'gpu_request: "nvidia.com/gpu={count}", or the name that the cluster\'s nodes use for it'
         raise CannotExpress("host", f"{gpu_request[:60]!r} is not a Kubernetes resource with a number", hint)
-    return found.group(1), found.group(2)
+    return match.group(1), match.group(2)

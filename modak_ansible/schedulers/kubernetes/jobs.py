@@ -17,9 +17,9 @@ from ..base import (
     NO_WAITS,
     ActionRefused,
     CommandResult,
+    CommandRunner,
     JobRecord,
     JobState,
-    Run,
     Scheduler,
     SchedulerSilent,
     SubmissionRefused,
@@ -59,7 +59,7 @@ class Kubernetes(Scheduler):
     commands = ("kubectl",)
     knows_success = True
 
-    def submit(self, run: Run, script: str, name: str, waits: Waits = NO_WAITS) -> str:
+    def submit(self, run: CommandRunner, script: str, name: str, waits: Waits = NO_WAITS) -> str:
         if waits:
             raise SubmissionRefused("Kubernetes does not start a Job after another one")
         folder = run(["pwd", "-P"]).out.strip()
@@ -67,44 +67,46 @@ class Kubernetes(Scheduler):
         if not manifest or not folder:
             raise SubmissionRefused(f"{script} has no Job in its head; deploy again")
         if _INDEXED in manifest["spec"]:
-            shown = run(_create(job_of(manifest, folder, name), "--dry-run=server"))
-            if _is_left_out(shown):
+            dry_run = run(_create(job_of(manifest, folder, name), "--dry-run=server"))
+            if _is_left_out(dry_run):
                 raise SubmissionRefused(_NOT_INDEXED)
         for attempt in range(1, _ATTEMPTS):
             job = job_of(manifest, folder, name, attempt)
-            made = run(_create(job))
-            if made.code == 0:
-                return str(id_of(_read(made)))
-            if "AlreadyExists" not in made.err:
-                raise _refusal(made)
-            if there := self._living(run, job, folder):
-                return there
+            result = run(_create(job))
+            if result.code == 0:
+                return str(id_of(_read(result)))
+            if "AlreadyExists" not in result.err:
+                raise _refusal(result)
+            if job_id := self._living(run, job, folder):
+                return job_id
         raise SubmissionRefused(f"there are {_ATTEMPTS} Jobs of this deployment")
 
-    def _living(self, run: Run, job: Object, folder: str) -> str:
+    def _living(self, run: CommandRunner, job: Object, folder: str) -> str:
         """The id of the deployment's Job that has the name already; empty for one of an earlier attempt."""
-        wanted = job["metadata"]
-        scope = [f"--namespace={wanted['namespace']}"] if "namespace" in wanted else []
-        found = run(["kubectl", "get", "job", wanted["name"], *scope, "--ignore-not-found", "--output=json"])
-        if found.code != 0 or not found.out.strip():
+        metadata = job["metadata"]
+        scope = [f"--namespace={metadata['namespace']}"] if "namespace" in metadata else []
+        result = run(["kubectl", "get", "job", metadata["name"], *scope, "--ignore-not-found", "--output=json"])
+        if result.code != 0 or not result.out.strip():
             raise SubmissionUncertain(
-                found.said_by("kubectl") if found.code else f"{wanted['name']} appeared and disappeared"
+                result.said_by("kubectl") if result.code else f"{metadata['name']} appeared and disappeared"
             )
-        there = _read(found)
-        if there["metadata"].get("annotations", {}).get(FOLDER) != folder:
-            raise SubmissionRefused(f"there is already another Job named {wanted['name']}")
-        return "" if is_over(there) or there["metadata"].get("deletionTimestamp") else str(id_of(there))
+        present_job = _read(result)
+        if present_job["metadata"].get("annotations", {}).get(FOLDER) != folder:
+            raise SubmissionRefused(f"there is already another Job named {metadata['name']}")
+        return (
+            "" if is_over(present_job) or present_job["metadata"].get("deletionTimestamp") else str(id_of(present_job))
+        )
 
-    def find(self, run: Run, name: str, folder: str) -> list[str]:
+    def find(self, run: CommandRunner, name: str, folder: str) -> list[str]:
         scope = _manifest(run, f"{folder}/job.sh").get("metadata", {}).get("namespace")
         place = [f"--namespace={scope}"] if scope else []
         jobs, _ = _listed(run, "jobs", [f"--selector={FOLDER}={digest_of(folder)}", *place])
-        ours = [job for job in jobs if job["metadata"].get("annotations", {}).get(NAME) == name]
-        ours.sort(key=lambda job: job["metadata"].get("creationTimestamp", ""))
-        return [str(id_of(job)) for job in ours]
+        matches = [job for job in jobs if job["metadata"].get("annotations", {}).get(NAME) == name]
+        matches.sort(key=lambda job: job["metadata"].get("creationTimestamp", ""))
+        return [str(id_of(job)) for job in matches]
 
-    def statuses(self, run: Run, job_ids: Sequence[str]) -> dict[str, JobRecord]:
-        found: Dict[str, JobRecord] = {}
+    def statuses(self, run: CommandRunner, job_ids: Sequence[str]) -> dict[str, JobRecord]:
+        records: Dict[str, JobRecord] = {}
         for namespace, names in _by_namespace(job_ids).items():
             selector = f"{JOB}={names[0]}" if len(names) == 1 else _MANAGED
             scope = [f"--namespace={namespace}"]
@@ -113,39 +115,39 @@ class Kubernetes(Scheduler):
             for job in jobs:
                 record = record_of(job, pods, events)
                 if record.job_id in job_ids:
-                    found[record.job_id] = record
-        return found
+                    records[record.job_id] = record
+        return records
 
-    def objection(self, run: Run, directives: str) -> str:
+    def objection(self, run: CommandRunner, directives: str) -> str:
         """What the API server says of a Job that it is only shown, and whether what its Pod would mount is there."""
         lines = [line[len(PREFIX) :] for line in directives.splitlines() if line.startswith(PREFIX)]
         manifest = _parsed("\n".join(lines))
         if not manifest:
             return ""
         job = job_of(manifest, "/modak/deployments/check", "check")
-        shown = run(_create(job, "--dry-run=server"))
-        if _INDEXED in job["spec"] and _is_left_out(shown):
+        dry_run = run(_create(job, "--dry-run=server"))
+        if _INDEXED in job["spec"] and _is_left_out(dry_run):
             return _NOT_INDEXED
-        if shown.code != 0:
-            return _words(shown)
-        scope = [f"--namespace={_read(shown)['metadata']['namespace']}"]
+        if dry_run.code != 0:
+            return _words(dry_run)
+        scope = [f"--namespace={_read(dry_run)['metadata']['namespace']}"]
         pod = job["spec"]["template"]["spec"]
-        wanted = [("secret", each["name"]) for each in pod.get("imagePullSecrets", [])]
-        claims = [each["persistentVolumeClaim"] for each in pod["volumes"] if "persistentVolumeClaim" in each]
-        wanted += [("persistentvolumeclaim", claim["claimName"]) for claim in claims]
+        references = [("secret", secret["name"]) for secret in pod.get("imagePullSecrets", [])]
+        claims = [volume["persistentVolumeClaim"] for volume in pod["volumes"] if "persistentVolumeClaim" in volume]
+        references += [("persistentvolumeclaim", claim["claimName"]) for claim in claims]
         # whoever may not look learns nothing: the Pod then says it
-        answers = [run(["kubectl", "get", kind, name, *scope, "--output=name"]) for kind, name in wanted]
+        answers = [run(["kubectl", "get", kind, name, *scope, "--output=name"]) for kind, name in references]
         return next((_words(answer) for answer in answers if "NotFound" in answer.err), "")
 
-    def cancel(self, run: Run, *job_ids: str) -> None:
-        living = [each for each, job in self.statuses(run, job_ids).items() if not job.state.is_final]
+    def cancel(self, run: CommandRunner, *job_ids: str) -> None:
+        living = [job_id for job_id, job in self.statuses(run, job_ids).items() if not job.state.is_final]
         for namespace, names in _by_namespace(living).items():
             words = ["--ignore-not-found", "--wait=false", "--cascade=foreground"]
-            done = run(["kubectl", "delete", "job", *names, f"--namespace={namespace}", *words])
-            if done.code != 0:
-                raise SchedulerSilent(done.said_by("kubectl"))
+            result = run(["kubectl", "delete", "job", *names, f"--namespace={namespace}", *words])
+            if result.code != 0:
+                raise SchedulerSilent(result.said_by("kubectl"))
 
-    def hold(self, run: Run, job_id: str) -> None:
+    def hold(self, run: CommandRunner, job_id: str) -> None:
         record = self.status(run, job_id)
         if record is None or record.state is not JobState.QUEUED:
             raise ActionRefused("it is not waiting: suspending it would end its Pod")
@@ -153,15 +155,15 @@ class Kubernetes(Scheduler):
             raise ActionRefused(f"Kueue decides when it begins: kubectl lists it among the workloads of {record.queue}")
         _suspend(run, job_id, suspend=True)
 
-    def release(self, run: Run, job_id: str) -> None:
+    def release(self, run: CommandRunner, job_id: str) -> None:
         _suspend(run, job_id, suspend=False)
 
-    def requeue(self, run: Run, job_id: str) -> None:  # noqa: ARG002
+    def requeue(self, run: CommandRunner, job_id: str) -> None:  # noqa: ARG002
         raise ActionRefused("a Pod that has ended is not started again; cancel it, and resume the deployment")
 
     def enter(
         self,
-        run: Run,
+        run: CommandRunner,
         job: JobRecord,
         nodes: int,
         words: Sequence[str],
@@ -169,22 +171,22 @@ class Kubernetes(Scheduler):
         first: int = 0,
         terminal: bool = False,
     ) -> list[list[str]]:
-        known = parsed_id(job.job_id)
-        if known is None:
+        parsed = parsed_id(job.job_id)
+        if parsed is None:
             raise ActionRefused(f"{job.job_id} is not a Kubernetes job")
-        scope = f"--namespace={known.namespace}"
+        scope = f"--namespace={parsed.namespace}"
         pods, _ = _listed(
-            run, "pods", [f"--selector={JOB}={known.name}", "--field-selector=status.phase=Running", scope]
+            run, "pods", [f"--selector={JOB}={parsed.name}", "--field-selector=status.phase=Running", scope]
         )
         pods = sorted((pod for pod in pods if first <= index_of(pod) < first + nodes), key=index_of)
         if not pods:
             raise ActionRefused("it has no running Pod")
-        asked = ["--stdin", "--tty"] if terminal else []
-        return [["kubectl", "exec", *asked, scope, pod["metadata"]["name"], "--", *words] for pod in pods]
+        flags = ["--stdin", "--tty"] if terminal else []
+        return [["kubectl", "exec", *flags, scope, pod["metadata"]["name"], "--", *words] for pod in pods]
 
     def marks(self, job_id: str) -> tuple[str, ...]:
-        known = parsed_id(job_id)
-        return "", f"MODAK_JOB_NAME={known.name if known else job_id}"
+        parsed = parsed_id(job_id)
+        return "", f"MODAK_JOB_NAME={parsed.name if parsed else job_id}"
 
 
 def name_of(folder: str, attempt: int = 1) -> str:
@@ -228,11 +230,11 @@ def job_of(manifest: Object, folder: str, name: str, attempt: int = 1) -> Object
     return job
 
 
-def _is_left_out(shown: CommandResult) -> bool:
+def _is_left_out(dry_run: CommandResult) -> bool:
     """Whether a Job that was only shown to the API server has lost its mode there, or kubectl knows of none."""
-    if shown.code != 0:
-        return _INDEXED in shown.err
-    return _INDEXED not in _read(shown).get("spec", {})
+    if dry_run.code != 0:
+        return _INDEXED in dry_run.err
+    return _INDEXED not in _read(dry_run).get("spec", {})
 
 
 def _told(name: str, path: str) -> Dict[str, Any]:
@@ -244,7 +246,7 @@ def _create(job: Object, *options: str) -> List[str]:
     return ["bash", "-c", f'{command} <<< "$1"', "kubectl", json.dumps(job)]
 
 
-def _manifest(run: Run, script: str) -> Object:
+def _manifest(run: CommandRunner, script: str) -> Object:
     """The Job in the head of a script; empty where there is none."""
     return _parsed(run(["sed", "-n", f"s/^{PREFIX}//p", script]).out)
 
@@ -258,28 +260,28 @@ def _parsed(text: str) -> Object:
 
 def _by_namespace(job_ids: Sequence[str]) -> Dict[str, List[str]]:
     """The names of jobs by their namespaces; what is no id of ours is left out."""
-    found: Dict[str, List[str]] = {}
-    known: List[JobId] = [each for each in map(parsed_id, job_ids) if each]
-    for each in known:
-        found.setdefault(each.namespace, []).append(each.name)
-    return found
+    by_namespace: Dict[str, List[str]] = {}
+    parsed_ids: List[JobId] = [parsed for parsed in map(parsed_id, job_ids) if parsed]
+    for parsed in parsed_ids:
+        by_namespace.setdefault(parsed.namespace, []).append(parsed.name)
+    return by_namespace
 
 
-def _listed(run: Run, kinds: str, options: List[str]) -> Tuple[List[Object], List[Object]]:
+def _listed(run: CommandRunner, kinds: str, options: List[str]) -> Tuple[List[Object], List[Object]]:
     """The first of some kinds of objects, and those of the others.
 
     Raises:
         SchedulerSilent: kubectl does not answer, or prints no list.
     """
-    listed = run(["kubectl", "get", kinds, *options, "--output=json"])
-    if listed.code != 0:
-        raise SchedulerSilent(listed.said_by("kubectl"))
-    found, first = _read(listed).get("items"), kinds.partition(",")[0].rstrip("s")
-    items = [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+    result = run(["kubectl", "get", kinds, *options, "--output=json"])
+    if result.code != 0:
+        raise SchedulerSilent(result.said_by("kubectl"))
+    objects, first = _read(result).get("items"), kinds.partition(",")[0].rstrip("s")
+    items = [item for item in objects if isinstance(item, dict)] if isinstance(objects, list) else []
     if kinds != "events":
         items = [item for item in items if _is_named(item.get("metadata"))]
-    alike = [str(item.get("kind", first)).lower() == first for item in items]
-    return list(compress(items, alike)), [item for item, is_first in zip(items, alike) if not is_first]
+    are_first = [str(item.get("kind", first)).lower() == first for item in items]
+    return list(compress(items, are_first)), [item for item, is_first in zip(items, are_first) if not is_first]
 
 
 def _is_named(meta: object) -> bool:
@@ -301,24 +303,24 @@ def _refusal(result: CommandResult) -> Exception:
     words = _words(result)
     if result.timed_out:
         return SubmissionUncertain(words)
-    if result.missing or any(each in result.err for each in _UNREACHED):
+    if result.missing or any(sign in result.err for sign in _UNREACHED):
         return SchedulerSilent(words)
-    return SubmissionUncertain(words) if any(each in result.err for each in _UNCERTAIN) else SubmissionRefused(words)
+    return SubmissionUncertain(words) if any(sign in result.err for sign in _UNCERTAIN) else SubmissionRefused(words)
 
 
 def _words(result: CommandResult) -> str:
     return result.said_by("kubectl").replace('error when creating "STDIN": ', "")
 
 
-def _suspend(run: Run, job_id: str, *, suspend: bool) -> None:
-    known = parsed_id(job_id)
-    if known is None:
+def _suspend(run: CommandRunner, job_id: str, *, suspend: bool) -> None:
+    parsed = parsed_id(job_id)
+    if parsed is None:
         raise ActionRefused(f"{job_id} is not a Kubernetes job")
     patch = json.dumps({"spec": {"suspend": suspend}})
-    scope = f"--namespace={known.namespace}"
-    done = run(["kubectl", "patch", "job", known.name, scope, "--type=merge", "--output=json", f"--patch={patch}"])
-    if done.code != 0:
-        said = done.said_by("kubectl")
-        raise ActionRefused(said) if "Error from server" in done.err else SchedulerSilent(said)
-    if bool(_read(done).get("spec", {}).get("suspend")) is not suspend:  # the field is dropped without a word
+    scope = f"--namespace={parsed.namespace}"
+    result = run(["kubectl", "patch", "job", parsed.name, scope, "--type=merge", "--output=json", f"--patch={patch}"])
+    if result.code != 0:
+        message = result.said_by("kubectl")
+        raise ActionRefused(message) if "Error from server" in result.err else SchedulerSilent(message)
+    if bool(_read(result).get("spec", {}).get("suspend")) is not suspend:  # the field is dropped without a word
         raise ActionRefused("the API server left the Job as it was: before 1.21 it cannot suspend one")

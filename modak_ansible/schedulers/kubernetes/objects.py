@@ -140,11 +140,11 @@ def _state(job: Object, pods: List[Object], events: List[Object]) -> End:
             return End(JobState.QUEUED, reason=_latest(events) or f"Kueue has not admitted it to {queue} yet")
         return End(JobState.HELD)
     phases = [pod.get("status", {}).get("phase", "Pending") for pod in pods]
-    wanted = spec.get("completions") or 1
+    completions = spec.get("completions") or 1
     if "Pending" in phases:  # of several they begin together
         waits = pods[phases.index("Pending")]
-        return End(JobState.QUEUED, reason=_of_several(waits, wanted, _why_it_waits(waits, events)))
-    if len(pods) < wanted and "Failed" not in phases:
+        return End(JobState.QUEUED, reason=_of_several(waits, completions, _why_it_waits(waits, events)))
+    if len(pods) < completions and "Failed" not in phases:
         return End(JobState.QUEUED, reason=_latest(events))
     if "Running" in phases or "Unknown" in phases:
         return End(JobState.RUNNING)
@@ -172,35 +172,35 @@ def _failure(condition: Object, pods: List[Object], events: List[Object]) -> End
 def _end_of(pod: Object, events: List[Object]) -> End:
     """How a Pod ended that failed: what its node says of it goes before its container's own code."""
     status, ended = pod.get("status", {}), _terminated(pod)
-    reason, said = status.get("reason", ""), ": ".join(filter(None, (status.get("reason"), status.get("message"))))
+    reason, cause = status.get("reason", ""), ": ".join(filter(None, (status.get("reason"), status.get("message"))))
     code = ended.get("exitCode")
     own = _container_end(ended)
     if reason == "Evicted":
-        needs_memory = "low on resource: memory" in said
-        return End(JobState.OUT_OF_MEMORY if needs_memory else _of_storage(said), reason=said)
+        needs_memory = "low on resource: memory" in cause
+        return End(JobState.OUT_OF_MEMORY if needs_memory else _of_storage(cause), reason=cause)
     if reason == "DeadlineExceeded" and not (ended.get("startedAt") or _has_begun(pod)):
-        return End(JobState.BOOT_FAIL, reason=_why_it_waits(pod, events) or said)
+        return End(JobState.BOOT_FAIL, reason=_why_it_waits(pod, events) or cause)
     if reason.startswith("OutOf"):  # its node had taken others meanwhile
-        return End(JobState.BOOT_FAIL, reason=said)
+        return End(JobState.BOOT_FAIL, reason=cause)
     if reason in _POD_ENDS:
-        return End(_POD_ENDS[reason], None, own.signal, said)
+        return End(_POD_ENDS[reason], None, own.signal, cause)
     disruption = _conditions(pod).get("DisruptionTarget")
     if disruption and disruption.get("reason") in _DISRUPTIONS:
         return End(_DISRUPTIONS[disruption["reason"]], None, own.signal, _said(disruption))
     if code is None:
-        return End(JobState.FAILED, reason=said or _latest(events))
+        return End(JobState.FAILED, reason=cause or _latest(events))
     return own
 
 
-def _of_storage(said: str) -> JobState:
+def _of_storage(cause: str) -> JobState:
     """Of an eviction: whether the Pod itself wrote too much, or made way for what its node needs."""
-    return JobState.FAILED if "storage" in said or "emptyDir" in said else JobState.PREEMPTED
+    return JobState.FAILED if "storage" in cause or "emptyDir" in cause else JobState.PREEMPTED
 
 
 def _container_end(ended: Object) -> End:
     code, reason = ended.get("exitCode"), ended.get("reason", "")
-    told = " ".join(str(ended.get("message") or "").split())[-500:]
-    words = ": ".join(filter(None, ("" if reason in _UNSAID else reason, told)))
+    message = " ".join(str(ended.get("message") or "").split())[-500:]
+    words = ": ".join(filter(None, ("" if reason in _UNSAID else reason, message)))
     signal = ended.get("signal") or None
     if code is not None and _SIGNAL_OFFSET < code <= _SIGNAL_OFFSET + _LAST_SIGNAL:
         signal = signal or code - _SIGNAL_OFFSET
@@ -217,7 +217,7 @@ def _why_it_waits(pod: Object, events: List[Object]) -> str:
         if waiting.get("reason", "") not in _BEGINNING:
             # that it is tried again says less than what came of it, which an event has
             failed = [_said(event) for event in events if event.get("reason") == "Failed" and _is_of(event, pod)]
-            words = next((each for each in reversed(failed) if each.startswith("Failed: Failed to")), "")
+            words = next((text for text in reversed(failed) if text.startswith("Failed: Failed to")), "")
             return f"{waiting['reason']}: {words.partition(': ')[2] or waiting.get('message', '')}".strip(" :")
     scheduled = _condition(pod, "PodScheduled")
     if scheduled.get("status") == "False":
@@ -248,29 +248,33 @@ def _is_ended_for(pod: Object, pods: Sequence[Object]) -> bool:
     return bool(pods[1:] and pod["metadata"].get("deletionTimestamp")) and "DisruptionTarget" not in _conditions(pod)
 
 
-def _conditions(thing: Object) -> Dict[str, Object]:
+def _conditions(resource: Object) -> Dict[str, Object]:
     """The conditions that hold, by their types."""
     return {
-        each["type"]: each for each in thing.get("status", {}).get("conditions") or [] if each.get("status") == "True"
+        condition["type"]: condition
+        for condition in resource.get("status", {}).get("conditions") or []
+        if condition.get("status") == "True"
     }
 
 
-def _condition(thing: Object, kind: str) -> Object:
-    found = (each for each in thing.get("status", {}).get("conditions") or [] if each.get("type") == kind)
-    return next(found, {})
+def _condition(resource: Object, kind: str) -> Object:
+    conditions = (
+        condition for condition in resource.get("status", {}).get("conditions") or [] if condition.get("type") == kind
+    )
+    return next(conditions, {})
 
 
 def _terminated(pod: Object) -> Object:
     """How the container of a Pod ended; empty where it has not."""
     for container in pod.get("status", {}).get("containerStatuses") or []:
-        if found := container.get("state", {}).get("terminated"):
-            return dict(found)
+        if terminated := container.get("state", {}).get("terminated"):
+            return dict(terminated)
     return {}
 
 
 def _has_begun(pod: Object) -> bool:
     statuses = pod.get("status", {}).get("containerStatuses") or []
-    return any("running" in each.get("state", {}) for each in statuses)
+    return any("running" in status.get("state", {}) for status in statuses)
 
 
 def _is_out_of_reach(pod: Object) -> bool:
@@ -285,27 +289,29 @@ def _is_out_of_reach(pod: Object) -> bool:
 
 
 def _is_owned(pod: Object, uid: str) -> bool:
-    return any(each.get("uid") == uid for each in pod["metadata"].get("ownerReferences") or [])
+    return any(owner.get("uid") == uid for owner in pod["metadata"].get("ownerReferences") or [])
 
 
 def _is_about(event: Object, uids: set[str], job: Object) -> bool:
     """Whether an event is of a Job or of its Pods, of which some may be there no more: their names begin with its."""
-    thing = event.get("involvedObject", {})
-    if thing.get("uid") in uids:
+    subject = event.get("involvedObject", {})
+    if subject.get("uid") in uids:
         return True
-    stem, _, tail = str(thing.get("name", "")).rpartition("-")
+    stem, _, tail = str(subject.get("name", "")).rpartition("-")
     if job.get("spec", {}).get("completionMode") == "Indexed":  # then its number stands between
         stem = stem.rpartition("-")[0]
-    return thing.get("kind") == "Pod" and stem == job["metadata"]["name"] and bool(tail)
+    return subject.get("kind") == "Pod" and stem == job["metadata"]["name"] and bool(tail)
 
 
 def _is_of(event: Object, pod: Object) -> bool:
     return bool(event.get("involvedObject", {}).get("uid") == pod["metadata"]["uid"])
 
 
-def _said(thing: Object) -> str:
+def _said(statement: Object) -> str:
     """The reason and the message of a condition or an event."""
-    return ": ".join(filter(None, (str(thing.get("reason") or ""), " ".join(str(thing.get("message") or "").split()))))
+    return ": ".join(
+        filter(None, (str(statement.get("reason") or ""), " ".join(str(statement.get("message") or "").split())))
+    )
 
 
 def _latest(events: Sequence[Object]) -> str:

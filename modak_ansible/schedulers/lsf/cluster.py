@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Dict, Iterable, List, Optional
 
-from ..base import Run
+from ..base import CommandRunner
 from ..cluster import ClusterFacts, NodeKind, PartitionFacts, bytes_of, count_of, kinds_of
 
 _OUT = re.compile(r"unavail|unreach|closed_(?:Adm|LIM|Lock|RC)", re.IGNORECASE)
@@ -22,17 +22,17 @@ _ALL = re.compile(r"all\b|none\b", re.IGNORECASE)
 _MINUTES = re.compile(r"(\d{1,9}(?:\.\d{1,3})?) min\b", re.ASCII)
 
 
-def read_lsf(run: Run, user: str, groups: Iterable[str]) -> ClusterFacts:  # noqa: ARG001 - LSF has groups of its own
-    unknown: List[str] = []
-    about = _out(run, ["lsid"], unknown)
+def read_lsf(run: CommandRunner, user: str, groups: Iterable[str]) -> ClusterFacts:  # noqa: ARG001 - LSF has groups of its own
+    unanswered: List[str] = []
+    about = _out(run, ["lsid"], unanswered)
     nodes = read_hosts(
-        _out(run, ["bhosts", "-w", "-X"], unknown),
-        _out(run, ["lshosts", "-w"], unknown),
+        _out(run, ["bhosts", "-w", "-X"], unanswered),
+        _out(run, ["lshosts", "-w"], unanswered),
         run(["lshosts", "-gpu", "-w"]).out,
     )
     members = read_groups(run(["bmgroup", "-r", "-w"]).out)
     default = "".join(re.findall(r"(?m)^Default Queues?:\s*(\S+)", run(["bparams"]).out)[:1])
-    queues = read_queues(_out(run, ["bqueues", "-l"], unknown))
+    queues = read_queues(_out(run, ["bqueues", "-l"], unanswered))
     name = re.search(r"(?m)^My cluster name is (\S+)", about)
     version = re.match(r"[^,\n]*?(\d+(?:\.\d+)+)", about)
     return ClusterFacts(
@@ -40,21 +40,21 @@ def read_lsf(run: Run, user: str, groups: Iterable[str]) -> ClusterFacts:  # noq
         version=version.group(1) if version else "",
         name=name.group(1) if name else "",
         partitions=tuple(
-            queue_of(each, text, nodes, members, user, is_default=each == default) for each, text in queues.items()
+            queue_of(queue, text, nodes, members, user, is_default=queue == default) for queue, text in queues.items()
         ),
-        unknown=tuple(unknown),
+        unknown=tuple(unanswered),
     )
 
 
-def read_hosts(batch: str, known: str, accelerators: str) -> List[NodeKind]:
+def read_hosts(batch: str, static: str, accelerators: str) -> List[NodeKind]:
     """The hosts that run jobs, by what bhosts, lshosts and lshosts -gpu print."""
-    about = {row["HOST_NAME"]: row for row in rows_of(known)}
+    about = {row["HOST_NAME"]: row for row in rows_of(static)}
     models = _accelerators(accelerators)
-    found = []
+    nodes = []
     for row in rows_of(batch):
         name, status, slots = row["HOST_NAME"], row.get("STATUS", ""), count_of(row.get("MAX", ""))
         values = about.get(name, {})
-        found.append(
+        nodes.append(
             NodeKind(
                 unusable=1 if _OUT.match(status) else 0,
                 example=name,
@@ -65,7 +65,7 @@ def read_hosts(batch: str, known: str, accelerators: str) -> List[NodeKind]:
                 features=tuple(re.findall(r"[\w.]+", values.get("RESOURCES", ""))),
             )
         )
-    return [node for node in found if node.cores]  # a host without slots manages the others
+    return [node for node in nodes if node.cores]  # a host without slots manages the others
 
 
 def _is_head(line: str) -> bool:
@@ -83,7 +83,7 @@ def rows_of(text: str) -> List[Dict[str, str]]:
 
 def _accelerators(text: str) -> Dict[str, Dict[str, int]]:
     """Models and numbers of the GPUs of each host, of which each has a line; the name stands in the first of a host."""
-    found: Dict[str, Dict[str, int]] = {}
+    by_host: Dict[str, Dict[str, int]] = {}
     host, column = "", 0
     for line in text.splitlines():
         words = line.split()
@@ -93,9 +93,9 @@ def _accelerators(text: str) -> Dict[str, Dict[str, int]]:
         if words and not line[0].isspace():
             host, words = words[0], words[1:]
         if column and host and len(words) >= column and words[0].isdigit():
-            models = found.setdefault(host, {})
+            models = by_host.setdefault(host, {})
             models[words[column - 1]] = models.get(words[column - 1], 0) + 1
-    return found
+    return by_host
 
 
 def read_groups(text: str) -> Dict[str, List[str]]:
@@ -116,9 +116,9 @@ def queue_of(
     users = _words(text, "USERS")
     closed, note = _why_closed(text, users, user)
     hosts = _words(text, "HOSTS")
-    wanted = _hosts([word for word in hosts if word[0] != "~"], groups)
+    allowed = _hosts([word for word in hosts if word[0] != "~"], groups)
     barred = _hosts([word[1:] for word in hosts if word[0] == "~"], groups)
-    members = [node for node in _selected(text, nodes) if wanted is None or node.example in wanted]
+    members = [node for node in _selected(text, nodes) if allowed is None or node.example in allowed]
     members = [node for node in members if node.example not in (barred or ())]
     minutes, slots = _limits(text)
     return PartitionFacts(
@@ -136,13 +136,13 @@ def queue_of(
 
 def _selected(text: str, nodes: List[NodeKind]) -> List[NodeKind]:
     """The hosts that a queue selects, as far as that is by what some host has: ``select[ib && !old]``."""
-    found = re.search(r"\bselect\[([^][]*)\]", " ".join(_words(text, "RES_REQ")))
-    if not found or re.search(r"\|\||!\s*\(", found.group(1)):
+    selection = re.search(r"\bselect\[([^][]*)\]", " ".join(_words(text, "RES_REQ")))
+    if not selection or re.search(r"\|\||!\s*\(", selection.group(1)):
         return nodes
-    known = {feature for node in nodes for feature in node.features}
-    for word in re.split("[&()]+", "".join(found.group(1).split())):
+    features = {feature for node in nodes for feature in node.features}
+    for word in re.split("[&()]+", "".join(selection.group(1).split())):
         name = word.lstrip("!")
-        if name in known:
+        if name in features:
             nodes = [node for node in nodes if (name in node.features) is (name == word)]
         elif re.fullmatch(r"ngpus(>0|>=1)", word) and any(node.accelerators for node in nodes):
             nodes = [node for node in nodes if node.accelerators]
@@ -150,8 +150,8 @@ def _selected(text: str, nodes: List[NodeKind]) -> List[NodeKind]:
 
 
 def _words(text: str, key: str) -> List[str]:
-    found = re.search(rf"(?m)^{key}:[ \t]*(.*(?:\n[ \t]+\S.*)*)", text)
-    return found.group(1).split() if found else []
+    match = re.search(rf"(?m)^{key}:[ \t]*(.*(?:\n[ \t]+\S.*)*)", text)
+    return match.group(1).split() if match else []
 
 
 def _hosts(words: List[str], groups: Dict[str, List[str]]) -> Optional[set[str]]:
@@ -182,23 +182,23 @@ def _why_closed(text: str, users: List[str], user: str) -> tuple[str, str]:
 
 def _limits(text: str) -> tuple[str, Optional[int]]:
     """The longest that a job may run, in minutes, and the most slots that it may have, where a maximum is told."""
-    _, _, most = text.partition("MAXIMUM LIMITS:")
-    if not most:
-        most = "" if "DEFAULT LIMITS:" in text else text
+    _, _, maximum = text.partition("MAXIMUM LIMITS:")
+    if not maximum:
+        maximum = "" if "DEFAULT LIMITS:" in text else text
     minutes, slots = "", None
-    lines = most.splitlines()
+    lines = maximum.splitlines()
     for head, row in zip(map(str.split, lines), lines[1:]):
         # of the limits on one line those two are in minutes, and the others are counted
         timed = [name for name in head if name in ("CPULIMIT", "RUNLIMIT")]
-        said = _MINUTES.findall(row)
-        if "RUNLIMIT" in timed and len(said) == len(timed):
-            minutes = str(said[timed.index("RUNLIMIT")])
+        values = _MINUTES.findall(row)
+        if "RUNLIMIT" in timed and len(values) == len(timed):
+            minutes = str(values[timed.index("RUNLIMIT")])
         if head[-1:] in (["PROCLIMIT"], ["TASKLIMIT"]):  # the least, the usual and the most, or that alone
             slots = count_of(row.split()[-1]) if row.strip() else None
     return minutes, slots
 
 
-def _out(run: Run, command: List[str], unknown: List[str]) -> str:
+def _out(run: CommandRunner, command: List[str], unknown: List[str]) -> str:
     result = run(command)
     if result.code == 0 and result.out.strip():
         return result.out

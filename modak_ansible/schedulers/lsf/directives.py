@@ -95,31 +95,31 @@ def _size(job: PlannedJob, gpu_request: str) -> Iterator[str]:
 
 
 def _resource(text: str) -> str:
-    found = _RESOURCE.fullmatch(text)
-    if not found:
+    match = _RESOURCE.fullmatch(text)
+    if not match:
         message = f"{text[:60]!r} is not an LSF resource, which has a name and a number"
         raise CannotExpress("job_options.gres", message, "such as nvme:1")
-    return f'-R "rusage[{found.group(1)}={found.group(2) or 1}/host]"'
+    return f'-R "rusage[{match.group(1)}={match.group(2) or 1}/host]"'
 
 
 def _which_nodes(job: PlannedJob) -> Iterator[str]:
     about = "job_options.request_specific_nodes"
-    chosen = [plain(about, node, NAME, "the name of a node") for node in job.options.request_specific_nodes]
-    wanted = job.options.architecture_constraint or ""
-    if wanted and not _FEATURES.fullmatch(wanted):
-        message = f"LSF cannot select hosts by {wanted[:60]!r}"
+    hosts = [plain(about, node, NAME, "the name of a node") for node in job.options.request_specific_nodes]
+    constraint = job.options.architecture_constraint or ""
+    if constraint and not _FEATURES.fullmatch(constraint):
+        message = f"LSF cannot select hosts by {constraint[:60]!r}"
         hint = "resources of hosts, such as ib&cpu=zen4 or (rome|milan)&ib"
         raise CannotExpress("job_options.architecture_constraint", message, hint)
-    if len(chosen) == 1 and job.nodes > 1:  # one name for several nodes is something that they have in common
-        shared = plain(about, chosen[0], _NAME, "a resource of hosts")
-        wanted = f"{shared}&({wanted})" if wanted else shared
-    elif chosen and len(chosen) != job.nodes:
-        message = f"{len(chosen)} nodes are named, but the job has {job.nodes}: LSF would add no others"
+    if len(hosts) == 1 and job.nodes > 1:  # one name for several nodes is something that they have in common
+        shared = plain(about, hosts[0], _NAME, "a resource of hosts")
+        constraint = f"{shared}&({constraint})" if constraint else shared
+    elif hosts and len(hosts) != job.nodes:
+        message = f"{len(hosts)} nodes are named, but the job has {job.nodes}: LSF would add no others"
         raise CannotExpress(about, message, "name as many")
-    elif chosen:
-        yield f'-m "{" ".join(chosen)}"'
-    if wanted:
-        spelt = wanted.replace("&", " && ").replace("|", " || ").replace("=", "==")
+    elif hosts:
+        yield f'-m "{" ".join(hosts)}"'
+    if constraint:
+        spelt = constraint.replace("&", " && ").replace("|", " || ").replace("=", "==")
         yield f'-R "select[{spelt}]"'
 
 
@@ -132,7 +132,7 @@ def _time(job: PlannedJob) -> Iterator[str]:
         moment += timedelta(seconds=-moment.second % 60)  # LSF counts in minutes
         yield f"-b {moment.year}:{moment.month}:{moment.day}:{moment.hour}:{moment.minute:02}"
     if options.job_dependency:
-        yield f'-w "{" && ".join(_condition(each) for each in options.job_dependency)}"'
+        yield f'-w "{" && ".join(_condition(job_id) for job_id in options.job_dependency)}"'
 
 
 def _condition(dependency: JobDependency) -> str:

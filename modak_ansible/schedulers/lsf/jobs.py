@@ -13,8 +13,8 @@ from ..base import (
     NO_WAITS,
     AccountingSilent,
     ActionRefused,
+    CommandRunner,
     JobRecord,
-    Run,
     Scheduler,
     SchedulerSilent,
     SubmissionRefused,
@@ -48,12 +48,12 @@ class LSF(Scheduler):
     title = "LSF"
     commands = ("bsub", "bjobs", "bkill")
 
-    def submit(self, run: Run, script: str, name: str, waits: Waits = NO_WAITS) -> str:
+    def submit(self, run: CommandRunner, script: str, name: str, waits: Waits = NO_WAITS) -> str:
         options = ["-J", name, *_waiting(waits)]
         result = run(["bash", "-c", _SUBMIT, "bsub", script, *options])
-        found = _JOB_ID.search(result.out) or _JOB_ID.search(result.err)
-        if found:
-            return found.group(1)
+        job_id = _JOB_ID.search(result.out) or _JOB_ID.search(result.err)
+        if job_id:
+            return job_id.group(1)
         words = " ".join((result.err or result.out).split())
         if result.timed_out:
             raise SubmissionUncertain("bsub did not answer")
@@ -65,21 +65,21 @@ class LSF(Scheduler):
             raise SchedulerSilent(f"bsub: {result.message}")
         raise SubmissionRefused(f"{words} ({_OF_VERSION})" if _SYNTAX.search(words) else words)
 
-    def find(self, run: Run, name: str, folder: str) -> list[str]:
-        found = [job.job_id for job in _asked(run, ["-a", "-J", name]) if is_of(job, name, folder)]
-        return sorted(found, key=lambda job_id: [int(number) for number in re.findall(r"\d+", job_id)])
+    def find(self, run: CommandRunner, name: str, folder: str) -> list[str]:
+        job_ids = [job.job_id for job in _asked(run, ["-a", "-J", name]) if is_of(job, name, folder)]
+        return sorted(job_ids, key=lambda job_id: [int(number) for number in re.findall(r"\d+", job_id)])
 
-    def statuses(self, run: Run, job_ids: Sequence[str]) -> dict[str, JobRecord]:
+    def statuses(self, run: CommandRunner, job_ids: Sequence[str]) -> dict[str, JobRecord]:
         if not job_ids:
             return {}
         # of one it is asked by its id, of several for all of the user's
-        known = {job.job_id: job for job in _asked(run, ["-a"] if len(job_ids) > 1 else [*job_ids])}
-        gone = [job_id for job_id in job_ids if job_id not in known]
-        known = {job_id: job for job_id, job in known.items() if job_id in job_ids}
-        known.update({job.job_id: job for job in _remembered(run, gone, known)} if gone else {})
-        return {job_id: known[job_id] for job_id in job_ids if job_id in known}
+        records = {job.job_id: job for job in _asked(run, ["-a"] if len(job_ids) > 1 else [*job_ids])}
+        forgotten = [job_id for job_id in job_ids if job_id not in records]
+        records = {job_id: job for job_id, job in records.items() if job_id in job_ids}
+        records.update({job.job_id: job for job in _remembered(run, forgotten, records)} if forgotten else {})
+        return {job_id: records[job_id] for job_id in job_ids if job_id in records}
 
-    def cancel(self, run: Run, *job_ids: str) -> None:
+    def cancel(self, run: CommandRunner, *job_ids: str) -> None:
         if not job_ids:
             return  # without any, bkill ends the user's last job
         result = run(["bkill", *job_ids])
@@ -91,7 +91,7 @@ class LSF(Scheduler):
     def removal_by_operator(self, job_id: str) -> str:
         return f"bkill -r {job_id}"
 
-    def act(self, run: Run, action: str, job_id: str) -> None:
+    def act(self, run: CommandRunner, action: str, job_id: str) -> None:
         command = {"hold": "bstop", "release": "bresume", "requeue": "brequeue"}[action]
         result = run([command, job_id])
         if result.code == 0:
@@ -108,36 +108,36 @@ class LSF(Scheduler):
 
 def _waiting(waits: Waits) -> list[str]:
     """What a job waits for; with -ti one that can never begin is ended, and does not wait for ever."""
-    conditions = [*(f"done({each})" for each in waits.ok), *(f"ended({each})" for each in waits.ended)]
+    conditions = [*(f"done({job_id})" for job_id in waits.ok), *(f"ended({job_id})" for job_id in waits.ended)]
     return ["-w", " && ".join(conditions), "-ti"] if conditions else []
 
 
-def _asked(run: Run, selection: list[str]) -> list[JobRecord]:
+def _asked(run: CommandRunner, selection: list[str]) -> list[JobRecord]:
     """What bjobs says of the user's jobs; in JSON, or in text where it is too old for that.
 
     Raises:
         SchedulerSilent: it says nothing that can be read.
     """
     broken = ""
-    for options, read in ((["-o", FIELDS, "-json"], read_json), (["-l"], read_long)):
+    for options, parse in ((["-o", FIELDS, "-json"], read_json), (["-l"], read_long)):
         result = run(["bjobs", *options, *selection])
-        said = result.err + result.out
-        if result.timed_out or result.missing or (result.code and _AWAY.search(said)):
+        output = result.err + result.out
+        if result.timed_out or result.missing or (result.code and _AWAY.search(output)):
             raise SchedulerSilent(result.said_by("bjobs"))
         try:
-            found = read(result.out)
+            jobs = parse(result.out)
         except SchedulerSilent as error:
-            found, broken = [], broken or str(error)
+            jobs, broken = [], broken or str(error)
         else:
             # some may be gone, and the code is that of those
-            if found or (result.code == 0 and (read is read_json or not said.strip())):
-                return found
-        if _UNKNOWN.search(said):
+            if jobs or (result.code == 0 and (parse is read_json or not output.strip())):
+                return jobs
+        if _UNKNOWN.search(output):
             return []
     raise SchedulerSilent(broken or result.said_by("bjobs"))
 
 
-def _remembered(run: Run, job_ids: Sequence[str], known: dict[str, JobRecord]) -> list[JobRecord]:
+def _remembered(run: CommandRunner, job_ids: Sequence[str], records: dict[str, JobRecord]) -> list[JobRecord]:
     """How jobs that bjobs has forgotten ended, by LSF's own history; nothing of those that it has forgotten, too.
 
     Raises:
@@ -146,5 +146,5 @@ def _remembered(run: Run, job_ids: Sequence[str], known: dict[str, JobRecord]) -
     # -n 0: in all of its event files, of which the newest may begin after a job has ended
     result = run(["bhist", "-n", "0", "-l", *job_ids])
     if result.timed_out or (result.code and _AWAY.search(result.err + result.out)):
-        raise AccountingSilent(result.said_by("bhist"), known)
+        raise AccountingSilent(result.said_by("bhist"), records)
     return [job for job in read_long(result.out) if job.state.is_final]

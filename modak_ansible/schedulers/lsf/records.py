@@ -55,8 +55,8 @@ _NOT_SAID = ("", "-")
 
 def reason_of(text: str) -> tuple[JobState, str] | None:
     """How a job ended, and for which limit, by LSF's reason in a text; None where there is none."""
-    found = _REASON.search(text)
-    return _REASONS.get(found.group(1), (JobState.FAILED, "")) if found else None
+    reason = _REASON.search(text)
+    return _REASONS.get(reason.group(1), (JobState.FAILED, "")) if reason else None
 
 
 def read_json(text: str) -> list[JobRecord]:
@@ -74,17 +74,17 @@ def read_json(text: str) -> list[JobRecord]:
 
 
 def _of_fields(values: dict[str, Any]) -> JobRecord:
-    said = {name: "" if value in _NOT_SAID else str(value) for name, value in values.items()}
-    seconds = re.match(r"(\d{1,12})\s+second", said.get("RUN_TIME", ""), re.ASCII)
+    fields = {name: "" if value in _NOT_SAID else str(value) for name, value in values.items()}
+    seconds = re.match(r"(\d{1,12})\s+second", fields.get("RUN_TIME", ""), re.ASCII)
     return record_of(
-        said["JOBID"],
-        said["STAT"],
-        name=said.get("JOB_NAME", ""),
-        hosts=hosts_of(said.get("EXEC_HOST", "").replace(":", " ")),
-        folder=said.get("EXEC_CWD", "") or said.get("SUB_CWD", ""),
-        code=count_of(said.get("EXIT_CODE", "")),
-        ended=said.get("EXIT_REASON", ""),
-        waits=said.get("PEND_REASON", ""),
+        fields["JOBID"],
+        fields["STAT"],
+        name=fields.get("JOB_NAME", ""),
+        hosts=hosts_of(fields.get("EXEC_HOST", "").replace(":", " ")),
+        folder=fields.get("EXEC_CWD", "") or fields.get("SUB_CWD", ""),
+        code=count_of(fields.get("EXIT_CODE", "")),
+        ended=fields.get("EXIT_REASON", ""),
+        waits=fields.get("PEND_REASON", ""),
         elapsed=float(seconds.group(1)) if seconds else None,
     )
 
@@ -127,10 +127,10 @@ def record_of(
 
 
 def _end(code: int | None, ended: str) -> tuple[JobState, int | None, int | None, str]:
-    known = reason_of(ended)
+    reason = reason_of(ended)
     signal = code - _SIGNALS if code and _SIGNALS < code <= _SIGNALS + _LAST_SIGNAL else None
-    if known:
-        return known[0], None if signal else code, signal, known[1]
+    if reason:
+        return reason[0], None if signal else code, signal, reason[1]
     if code is None:  # ended before it began
         return JobState.CANCELLED, None, None, ""
     if signal:
@@ -165,34 +165,34 @@ _AGAIN = re.compile(r"[Rr]equeued|Pending:")
 def read_long(text: str) -> list[JobRecord]:
     """The jobs in what ``bjobs -l`` or ``bhist -l`` prints, which has no state in its first line."""
     blocks = re.split(r"(?m)^(?=Job <)", re.sub(r"\n {21}", "", text.replace("\r", "")))
-    return [found for found in map(_of_block, blocks) if found]
+    return [record for record in map(_of_block, blocks) if record]
 
 
 def _of_block(block: str) -> JobRecord | None:
-    head, _, rest = block.partition("\n")
+    head, _, details = block.partition("\n")
     head = head.partition(", Command <")[0]  # the job's own script follows
     job_id = re.match(r"Job <(\d+(?:\[\d+\])?)>, ", head)
     if job_id is None:
         return None
     values = dict(re.findall(r"(?:^|, )([A-Z][\w ]*?) <([^>]*)>", head))
-    events = [line for line in rest.splitlines() if _EVENT.match(line)]
+    events = [line for line in details.splitlines() if _EVENT.match(line)]
     hosts, code, ended, over = "", None, "", False
     for line in events:
         if began := _BEGAN.search(line):
             hosts, code, ended, over = hosts_of(re.sub("[<>]", " ", began.group(1))), None, "", False
-        if found := _CODE.search(line):
-            code = int(found.group(1))
-        if found := _SIGNAL.search(line):
-            code = _SIGNALS + int(found.group(1))
-        if found := _TOLD.search(line):
-            ended = found.group(1).rstrip(".; ")
+        if match := _CODE.search(line):
+            code = int(match.group(1))
+        if match := _SIGNAL.search(line):
+            code = _SIGNALS + int(match.group(1))
+        if match := _TOLD.search(line):
+            ended = match.group(1).rstrip(".; ")
         over = (over or bool(_NO_MORE.search(line))) and not _AGAIN.search(line)
     stat = values.get("Status", "")
     if not stat:
         is_done = over and any("Done successfully" in line or "Completed <done>" in line for line in events[-3:])
         stat = "DONE" if is_done else "EXIT" if over else "RUN" if hosts else "PEND"
     folders = re.findall(r"(?:Execution )?CWD <([^>]*)>", "\n".join(events))
-    waits = re.search(r"PENDING REASONS:\n(.*?)(?:\n\s*\n|\Z)", rest, re.DOTALL)
+    waits = re.search(r"PENDING REASONS:\n(.*?)(?:\n\s*\n|\Z)", details, re.DOTALL)
     return record_of(
         job_id.group(1),
         stat,

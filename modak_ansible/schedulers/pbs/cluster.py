@@ -12,7 +12,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Dict, Iterable, Iterator, List, Tuple
 
-from ..base import Run
+from ..base import CommandRunner
 from ..cluster import ClusterFacts, NodeKind, PartitionFacts, bytes_of, count_of, kinds_of, shared_features
 from .forecast import seconds_of
 from .torque import read_elements
@@ -34,27 +34,27 @@ _COUNTED = re.compile(r"(?=.*[1-9])[\d:]+", re.ASCII)
 _OF_EVERY_JOB = ("ncpus=1", "nodect=1", "nodes=1")
 
 
-def read_torque(run: Run, user: str, groups: Iterable[str], *, scheduler: str = "torque") -> ClusterFacts:
-    unknown: List[str] = []
-    servers = _blocks(run, ["qstat", "-B", "-f"], "Server", unknown)
+def read_torque(run: CommandRunner, user: str, groups: Iterable[str], *, scheduler: str = "torque") -> ClusterFacts:
+    unanswered: List[str] = []
+    servers = _blocks(run, ["qstat", "-B", "-f"], "Server", unanswered)
     name, server = next(iter(servers.items()), ("", {}))
-    queues = _blocks(run, ["qstat", "-Q", "-f"], "Queue", unknown)
+    queues = _blocks(run, ["qstat", "-Q", "-f"], "Queue", unanswered)
     if not queues:
         queues, printed = printed_queues(_out(run, ["qmgr", "-c", "print server"]))
         server = {**printed, **server}
-    nodes = _nodes(run, unknown)
-    default, mine = server.get("default_queue", ""), [*groups]
-    facts = [_queue(each, values, server, nodes, default, user, mine) for each, values in queues.items()]
+    nodes = _nodes(run, unanswered)
+    default, group_names = server.get("default_queue", ""), [*groups]
+    facts = [_queue(queue, values, server, nodes, default, user, group_names) for queue, values in queues.items()]
     return ClusterFacts(
         scheduler=scheduler,
         version=server.get("pbs_version", ""),
         name=name,
         partitions=tuple(facts),
-        unknown=tuple(unknown),
+        unknown=tuple(unanswered),
     )
 
 
-def read_pbspro(run: Run, user: str, groups: Iterable[str]) -> ClusterFacts:
+def read_pbspro(run: CommandRunner, user: str, groups: Iterable[str]) -> ClusterFacts:
     """The same of PBS Professional, whose queues and nodes are told in the same form with some other words."""
     return read_torque(run, user, groups, scheduler="pbspro")
 
@@ -65,12 +65,12 @@ def attribute_blocks(text: str, kind: str) -> Dict[str, Attributes]:
     A long value goes on after a line break and a tab; Slurm's own qstat has the tab before each attribute.
     """
     unfolded = re.sub(r"\n\t(?![\w.]+ = )", "", text)
-    found = {}
+    blocks = {}
     for block in re.split(rf"(?m)^(?={kind}:\s)", unfolded):
-        first, _, rest = block.partition("\n")
+        first, _, attributes = block.partition("\n")
         if first.startswith(f"{kind}:"):
-            found[first.partition(":")[2].strip()] = _pairs(rest)
-    return {name: values for name, values in found.items() if name}
+            blocks[first.partition(":")[2].strip()] = _pairs(attributes)
+    return {name: values for name, values in blocks.items() if name}
 
 
 def printed_queues(text: str) -> Tuple[Dict[str, Attributes], Attributes]:
@@ -89,13 +89,13 @@ def read_nodes(text: str) -> List[NodeKind]:
             return [_node(values) for values in read_elements(text, "Node")]
         except ValueError:
             return []
-    found = []
+    nodes = []
     for block in re.split(r"\n\s*\n", text):
         lines = block.strip("\n").split("\n")
         name = lines[0].strip()
         if name and not lines[0][:1].isspace() and len(lines) > 1:
-            found.append(_node({"name": name, **_pairs("\n".join(lines[1:]))}))
-    return found
+            nodes.append(_node({"name": name, **_pairs("\n".join(lines[1:]))}))
+    return nodes
 
 
 def _hosts(vnodes: List[NodeKind]) -> List[NodeKind]:
@@ -135,8 +135,8 @@ def _node(values: Attributes) -> NodeKind:
     kernel = (status.get("uname") or status.get("arch", "")).split()
     # PBS Professional's word behind Torque's
     count = count_of(values.get("gpus", "") or values.get("resources_available.ngpus", ""))
-    told = re.search(r"gpu_product_name=([^;,]+)", values.get("gpu_status", ""))
-    model = told.group(1) if told else next((value for key, value in values.items() if _MODEL.fullmatch(key)), "")
+    product = re.search(r"gpu_product_name=([^;,]+)", values.get("gpu_status", ""))
+    model = product.group(1) if product else next((value for key, value in values.items() if _MODEL.fullmatch(key)), "")
     memory = status.get("physmem") or status.get("availmem") or values.get("resources_available.mem", "")
     return NodeKind(
         unusable=1 if _OUT.search(values.get("state", "")) else 0,
@@ -168,27 +168,27 @@ def _queue(
     name: str, values: Attributes, server: Attributes, nodes: List[NodeKind], default: str, user: str, groups: List[str]
 ) -> PartitionFacts:
     limits = {**_below("resources_max", server), **_below("resources_max", values)}
-    together = _together(values, user, groups)
-    for each, value in together.items():
-        if each not in limits or (bytes_of(limits[each], "") or 0) > (bytes_of(value, "") or 0):
-            limits[each] = value
+    shared_limits = _shared_limits(values, user, groups)
+    for resource, value in shared_limits.items():
+        if resource not in limits or (bytes_of(limits[resource], "") or 0) > (bytes_of(value, "") or 0):
+            limits[resource] = value
     if values.get("queue_type", "Execution")[:1].upper() == "R":
         note = f"a routing queue: jobs go on to {values.get('route_destinations', 'other queues')}"
         return PartitionFacts(name, name == default, _why_closed(values, user, groups), note=note)
-    wanted = _wanted_features(values) | _given(name, values, nodes)
-    members = _hosts([node for node in nodes if _has(node, wanted) and _may_have(node, wanted)])
+    features = _wanted_features(values) | _chunk_features(name, values, nodes)
+    members = _hosts([node for node in nodes if _has(node, features) and _may_have(node, features)])
     # by some in Torque's form, such as 4:ppn=8
     most_nodes = count_of(limits.get("nodect") or re.sub(r":[^+]*$", "", limits.get("nodes", "")))
-    said = limits.get("walltime", "")
-    notes = [f"its nodes have {', '.join(sorted(wanted))}"] if wanted else []
+    walltime = limits.get("walltime", "")
+    notes = [f"its nodes have {', '.join(sorted(features))}"] if features else []
     lowest = _below("resources_min", values)
-    least = [f"{key}={value}" for key, value in lowest.items() if _COUNTED.fullmatch(value)]
-    least = [each for each in least if each not in _OF_EVERY_JOB]
-    notes += [f"its jobs must request at least {', '.join(least)}"] if least else []
-    at_once = ", ".join(f"{key}={value}" for key, value in together.items())
+    minimum = [f"{key}={value}" for key, value in lowest.items() if _COUNTED.fullmatch(value)]
+    minimum = [resource for resource in minimum if resource not in _OF_EVERY_JOB]
+    notes += [f"its jobs must request at least {', '.join(minimum)}"] if minimum else []
+    at_once = ", ".join(f"{key}={value}" for key, value in shared_limits.items())
     notes += [f"its jobs together may have at most {at_once}"] if at_once else []
-    usual = [*_usual_memory(values), *_usual_memory(server)][:1]
-    notes += [f"a job that requests no memory gets {each}" for each in usual]
+    default_memory = [*_usual_memory(values), *_usual_memory(server)][:1]
+    notes += [f"a job that requests no memory gets {memory}" for memory in default_memory]
     notes += _group_words(values, groups)
     return PartitionFacts(
         name=name,
@@ -199,11 +199,11 @@ def _queue(
         cores=_cores(limits),
         memory=bytes_of(limits.get("mem", ""), ""),  # of all its nodes, and so of one
         usual_memory=next(
-            filter(None, (bytes_of(said.get("default_chunk.mem", "")) for said in (values, server))), None
+            filter(None, (bytes_of(scope.get("default_chunk.mem", "")) for scope in (values, server))), None
         ),
         accelerators=count_of(limits.get("ngpus", "")),
-        walltime=seconds_of(said) or None,
-        walltime_said=said,
+        walltime=seconds_of(walltime) or None,
+        walltime_said=walltime,
         kinds=kinds_of(members),
         note="; ".join(notes),
     )
@@ -216,17 +216,17 @@ def _usual_memory(values: Attributes) -> Iterator[str]:
             yield f"{values[key]}{whose}"
 
 
-def _together(values: Attributes, user: str, groups: List[str]) -> Attributes:
+def _shared_limits(values: Attributes, user: str, groups: List[str]) -> Attributes:
     """What the user, the group or all may have at once of each resource, and so a job: ``[u:PBS_GENERIC=8]``."""
-    found: Attributes = {}
+    limits_by_resource: Attributes = {}
     for resource, text in _below("max_run_res", values).items():
-        said = dict(re.findall(r"\b([ugo]:[^=\s\[\]]+)=(\d[\w.]*)", text))
-        mine = (f"u:{user}", "u:PBS_GENERIC"), (f"g:{''.join(groups[:1])}", "g:PBS_GENERIC"), ("o:PBS_ALL",)
-        limits = [next((said[name] for name in names if name in said), "") for names in mine]
+        amounts = dict(re.findall(r"\b([ugo]:[^=\s\[\]]+)=(\d[\w.]*)", text))
+        keys = (f"u:{user}", "u:PBS_GENERIC"), (f"g:{''.join(groups[:1])}", "g:PBS_GENERIC"), ("o:PBS_ALL",)
+        limits = [next((amounts[name] for name in names if name in amounts), "") for names in keys]
         sizes = [(size, limit) for limit in limits if (size := bytes_of(limit, "")) is not None]
         if sizes:
-            found[resource] = min(sizes)[1]
-    return found
+            limits_by_resource[resource] = min(sizes)[1]
+    return limits_by_resource
 
 
 def _below(name: str, values: Attributes) -> Attributes:
@@ -238,28 +238,30 @@ def _below(name: str, values: Attributes) -> Attributes:
 def _cores(limits: Attributes) -> int | None:
     """The most cores that a job may have of a node: no more than of all its nodes, which most limits are of."""
     slots = re.search(r":ppn=(\d{1,9})", limits.get("nodes", ""), re.ASCII)
-    said = (slots.group(1) if slots else "", *(limits.get(name, "") for name in ("ppn", "ncpus", "procct")))
-    return min((count for count in map(count_of, said) if count), default=None)
+    limits_per_node = (slots.group(1) if slots else "", *(limits.get(name, "") for name in ("ppn", "ncpus", "procct")))
+    return min((count for count in map(count_of, limits_per_node) if count), default=None)
 
 
-def _given(queue: str, values: Attributes, nodes: List[NodeKind]) -> set[str]:
+def _chunk_features(queue: str, values: Attributes, nodes: List[NodeKind]) -> set[str]:
     """What each chunk of a queue's jobs asks for under PBS Professional, of the resources that some node has."""
-    said = [f"{name.lower()}={value}" for name, value in _below("default_chunk", values).items() if _is_word(value)]
-    known = {feature.partition("=")[0] for node in nodes for feature in node.features if "=" in feature}
-    kept = {f"queue={queue}", f"partition={values.get('partition')}"}
-    own = kept.intersection(feature for node in nodes for feature in node.features)
-    return {*(word for word in said if word.partition("=")[0] in known), *own}
+    requested = [
+        f"{name.lower()}={value}" for name, value in _below("default_chunk", values).items() if _is_word(value)
+    ]
+    resources = {feature.partition("=")[0] for node in nodes for feature in node.features if "=" in feature}
+    reserved = {f"queue={queue}", f"partition={values.get('partition')}"}
+    own = reserved.intersection(feature for node in nodes for feature in node.features)
+    return {*(word for word in requested if word.partition("=")[0] in resources), *own}
 
 
-def _has(node: NodeKind, wanted: set[str]) -> bool:
+def _has(node: NodeKind, features: set[str]) -> bool:
     """Whether a node has all that is wanted; a truth value that nobody gave it is False to PBS Professional."""
-    false = {word for word in wanted if word.endswith("=False") and f"{word[:-5]}True" not in node.features}
-    return wanted - false <= set(node.features)
+    false = {word for word in features if word.endswith("=False") and f"{word[:-5]}True" not in node.features}
+    return features - false <= set(node.features)
 
 
-def _may_have(node: NodeKind, wanted: set[str]) -> bool:
+def _may_have(node: NodeKind, features: set[str]) -> bool:
     """Whether a node is not kept for another queue, or for those of another scheduler."""
-    return wanted.issuperset(feature for feature in node.features if feature.partition("=")[0] in _KEPT)
+    return features.issuperset(feature for feature in node.features if feature.partition("=")[0] in _KEPT)
 
 
 def _wanted_features(values: Attributes) -> set[str]:
@@ -275,58 +277,58 @@ def _why_closed(values: Attributes, user: str, groups: List[str]) -> str:
         return "it starts no jobs (started = False)"
     if values.get("from_route_only") == "True":
         return "jobs reach it only through a routing queue"
-    listed = {kind: values.get(f"acl_{kind}s", "") for kind in ("host", "user", "group")}
-    listed = {kind: words for kind, words in listed.items() if values.get(f"acl_{kind}_enable") == "True"}
+    lists = {kind: values.get(f"acl_{kind}s", "") for kind in ("host", "user", "group")}
+    lists = {kind: words for kind, words in lists.items() if values.get(f"acl_{kind}_enable") == "True"}
     machine = os.uname().nodename
     names = {"host": {machine, machine.partition(".")[0]}, "user": {user}, "group": set(groups)}
-    refused = [kind for kind, words in listed.items() if not _is_let_in(words, names[kind])]
+    refused = [kind for kind, words in lists.items() if not _is_let_in(words, names[kind])]
     if "host" in refused:
-        return f"its jobs can be submitted only from {listed['host']}"
-    if values.get("acl_logic_or") == "True" and {"user", "group"} <= listed.keys() and len(refused) == 1:
+        return f"its jobs can be submitted only from {lists['host']}"
+    if values.get("acl_logic_or") == "True" and {"user", "group"} <= lists.keys() and len(refused) == 1:
         return ""
     return f"only certain {refused[0]}s may use it" if refused else ""
 
 
 def _group_words(values: Attributes, groups: List[str]) -> List[str]:
     """That the user's first group, of which the jobs are, is not let in, where another one is."""
-    listed = values.get("acl_groups", "")
+    access_list = values.get("acl_groups", "")
     asks = values.get("acl_group_enable") == "True"
     asks = asks and "True" not in (values.get("acl_group_sloppy"), values.get("acl_logic_or"))
-    if not asks or not groups or _is_let_in(listed, set(groups[:1])):
+    if not asks or not groups or _is_let_in(access_list, set(groups[:1])):
         return []
-    return [f"only the groups {listed} may use it, and the user's first group is {groups[0]}"]
+    return [f"only the groups {access_list} may use it, and the user's first group is {groups[0]}"]
 
 
-def _is_let_in(listed: str, names: set[str]) -> bool:
+def _is_let_in(access_list: str, names: set[str]) -> bool:
     """Whether an access control list has one of some names in it: ``alice@*,+bob,-eve,+``, ``h1+h2``, ``*.site.org``.
 
     A sign alone is of everybody else. Of ranges the start is looked at; who has an address, nobody says.
     """
-    words = re.split(r"\s*,\s*|(?<=\w)\+", listed.strip())
+    words = re.split(r"\s*,\s*|(?<=\w)\+", access_list.strip())
     entries = [re.fullmatch(r"([+-]?)([^@]*)(@.*)?", re.sub(r"\[.*", "*", word)) for word in words if word]
-    told = [(entry.group(1), re.sub(r"^\d+\.\d.*", "*", entry.group(2))) for entry in entries if entry]
-    found = [sign for sign, name in told if name and any(fnmatchcase(each, name) for each in names)]
-    found = found or [sign for sign, name in told if sign and not name]
-    return bool(found) and found[0] != "-"
+    signed_names = [(entry.group(1), re.sub(r"^\d+\.\d.*", "*", entry.group(2))) for entry in entries if entry]
+    signs = [sign for sign, name in signed_names if name and any(fnmatchcase(own_name, name) for own_name in names)]
+    signs = signs or [sign for sign, name in signed_names if sign and not name]
+    return bool(signs) and signs[0] != "-"
 
 
 # --- the commands
 
 
-def _out(run: Run, command: List[str]) -> str:
+def _out(run: CommandRunner, command: List[str]) -> str:
     result = run(command)
     return result.out if result.code == 0 else ""
 
 
-def _blocks(run: Run, command: List[str], kind: str, unknown: List[str]) -> Dict[str, Attributes]:
+def _blocks(run: CommandRunner, command: List[str], kind: str, unanswered: List[str]) -> Dict[str, Attributes]:
     result = run(command)
-    found = attribute_blocks(result.out, kind) if result.code == 0 else {}
-    if not found:
-        unknown.append(f"{' '.join(command)}: {result.message if result.code else 'no output of a known form'}")
-    return found
+    blocks = attribute_blocks(result.out, kind) if result.code == 0 else {}
+    if not blocks:
+        unanswered.append(f"{' '.join(command)}: {result.message if result.code else 'no output of a known form'}")
+    return blocks
 
 
-def _nodes(run: Run, unknown: List[str]) -> List[NodeKind]:
+def _nodes(run: CommandRunner, unknown: List[str]) -> List[NodeKind]:
     """From XML or, where pbsnodes gives none, from its text: Slurm's own pbsnodes knows no -x."""
     for command in (["pbsnodes", "-x"], ["pbsnodes"], ["pbsnodes", "-a"]):
         result = run(command)

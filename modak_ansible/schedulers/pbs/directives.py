@@ -105,30 +105,30 @@ def _size(job: PlannedJob, gpu_request: str) -> Iterator[str]:
 def _nodes(job: PlannedJob, gpu_request: str) -> str:
     """The value of nodes: a number or names, each with slots, accelerators and properties."""
     about = "job_options.request_specific_nodes"
-    chosen = [
+    hosts = [
         plain(about, specific_node, _NODE, "the name of a node") for specific_node in job.options.request_specific_nodes
     ]
     properties = _properties(job.options.architecture_constraint or "")
     # a slot for every core, so that nobody else gets those of the threads
-    each = f":ppn={job.layout.cores_per_node}"
-    each += plain("host", gpu_request, PLAIN, "the site's request for accelerators")
-    each += "".join(f":{name}" for name in properties.split("&") if name)
-    if len(chosen) > job.nodes:
-        raise CannotExpress(about, f"{len(chosen)} nodes are named, but the job has {job.nodes}", "name as many")
-    if len(chosen) == 1 and job.nodes > 1:  # one name for several nodes is a property
-        return f"{job.nodes}{each}:{chosen[0]}"
-    parts = [f"{name}{each}" for name in chosen]
-    if len(chosen) < job.nodes:
-        parts.append(f"{job.nodes - len(chosen)}{each}")
+    resources = f":ppn={job.layout.cores_per_node}"
+    resources += plain("host", gpu_request, PLAIN, "the site's request for accelerators")
+    resources += "".join(f":{name}" for name in properties.split("&") if name)
+    if len(hosts) > job.nodes:
+        raise CannotExpress(about, f"{len(hosts)} nodes are named, but the job has {job.nodes}", "name as many")
+    if len(hosts) == 1 and job.nodes > 1:  # one name for several nodes is a property
+        return f"{job.nodes}{resources}:{hosts[0]}"
+    parts = [f"{name}{resources}" for name in hosts]
+    if len(hosts) < job.nodes:
+        parts.append(f"{job.nodes - len(hosts)}{resources}")
     return "+".join(parts)
 
 
-def _properties(wanted: str) -> str:
-    if wanted and not _PROPERTIES.fullmatch(wanted):
-        message = f"Torque cannot select nodes by {wanted[:60]!r}: its nodes have a property or do not"
+def _properties(constraint: str) -> str:
+    if constraint and not _PROPERTIES.fullmatch(constraint):
+        message = f"Torque cannot select nodes by {constraint[:60]!r}: its nodes have a property or do not"
         hint = "one property, or several that all nodes must have, such as ib&zen4"
         raise CannotExpress("job_options.architecture_constraint", message, hint)
-    return wanted
+    return constraint
 
 
 def _time(job: PlannedJob) -> Iterator[str]:
@@ -227,30 +227,30 @@ def _as_pbspro_name(name: str) -> str:
 
 def _select(job: PlannedJob, gpu_request: str) -> Iterator[str]:
     options = job.options
-    each = f":ncpus={job.layout.cores_per_node}:mpiprocs={job.layout.processes_per_node}"
-    each += f":mem={mebibytes(memory)}mb" if (memory := memory_of_node(job)) else ""
-    each += plain("host", gpu_request, PLAIN, "the site's request for accelerators")
-    each += _resources(options.architecture_constraint or "")
-    yield f"-l select={_chunks(options, job.nodes, each)}"
+    chunk = f":ncpus={job.layout.cores_per_node}:mpiprocs={job.layout.processes_per_node}"
+    chunk += f":mem={mebibytes(memory)}mb" if (memory := memory_of_node(job)) else ""
+    chunk += plain("host", gpu_request, PLAIN, "the site's request for accelerators")
+    chunk += _resources(options.architecture_constraint or "")
+    yield f"-l select={_chunks(options, job.nodes, chunk)}"
     yield f"-l place={'scatter' if job.nodes > 1 else 'pack'}{':exclhost' if job.exclusive else ''}"
 
 
-def _chunks(options: JobOptions, nodes: int, each: str) -> str:
+def _chunks(options: JobOptions, nodes: int, chunk: str) -> str:
     about = "job_options.request_specific_nodes"
     hosts = [plain(about, host, NAME, "the name of a node") for host in options.request_specific_nodes]
     if len(hosts) > nodes:
         raise CannotExpress(about, f"{len(hosts)} nodes are named, but the job has {nodes}", "name as many")
-    parts = [f"1{each}:host={host}" for host in hosts]
+    parts = [f"1{chunk}:host={host}" for host in hosts]
     if len(hosts) < nodes:
-        parts.append(f"{nodes - len(hosts)}{each}")
+        parts.append(f"{nodes - len(hosts)}{chunk}")
     return "+".join(parts)
 
 
-def _resources(wanted: str) -> str:
-    if not wanted:
+def _resources(constraint: str) -> str:
+    if not constraint:
         return ""
-    if not _RESOURCES.fullmatch(wanted):
-        message = f"PBS Professional cannot select hosts by {wanted[:60]!r}: they have resources with values"
+    if not _RESOURCES.fullmatch(constraint):
+        message = f"PBS Professional cannot select hosts by {constraint[:60]!r}: they have resources with values"
         hint = "one resource, or several that all nodes must have, such as ib&cpu_type=zen4"
         raise CannotExpress("job_options.architecture_constraint", message, hint)
-    return "".join(f":{word}" if "=" in word else f":{word}=True" for word in wanted.split("&"))
+    return "".join(f":{word}" if "=" in word else f":{word}=True" for word in constraint.split("&"))

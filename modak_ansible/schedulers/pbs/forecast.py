@@ -8,32 +8,32 @@ from __future__ import annotations
 import re
 import time
 
-from ..base import Run
+from ..base import CommandRunner
 
 # "Estimated Rsv based start in   1:15:31:22 on Sun Aug 17 00:40:10" of Moab, and "Earliest start in  1:40:00 on ..."
 # of Maui: the date has no year, and so the time until then counts.
 _STARTS = re.compile(r"(?m)^(?:Estimated \w+ based|Earliest) start in\s+((?:\d+:){2,3}\d+) on ")
 
 
-def start_by_showstart(run: Run, what: str) -> str:
+def start_by_showstart(run: CommandRunner, job: str) -> str:
     """When a job begins, in local time as ``2026-11-23T16:10:00``; empty where nobody says.
 
     Args:
-        what: its id, or of one that was not submitted the cores and seconds as ``8@3600``.
+        job: its id, or of one that was not submitted the cores and seconds as ``8@3600``.
     """
-    result = run(["showstart", what])
-    found = _STARTS.search(result.out) if result.code == 0 else None
-    until = seconds_of(found.group(1)) if found else None
+    result = run(["showstart", job])
+    start = _STARTS.search(result.out) if result.code == 0 else None
+    until = seconds_of(start.group(1)) if start else None
     return "" if until is None else time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() + until))
 
 
 def size_of(directives: str) -> str:
     """What showstart takes for a job that was not submitted, by its directives; empty where they do not say it."""
-    asked = dict(re.findall(r"(?m)^#PBS -l (nodes|procs|walltime)=(\S+)$", directives))
-    if "walltime" not in asked or not asked.keys() & {"nodes", "procs"}:
+    requested = dict(re.findall(r"(?m)^#PBS -l (nodes|procs|walltime)=(\S+)$", directives))
+    if "walltime" not in requested or not requested.keys() & {"nodes", "procs"}:
         return ""
-    cores = asked["procs"] if "procs" in asked else str(sum(map(_cores, asked["nodes"].split("+"))))
-    return f"{cores}@{seconds_of(asked['walltime'])}"
+    cores = requested["procs"] if "procs" in requested else str(sum(map(_cores, requested["nodes"].split("+"))))
+    return f"{cores}@{seconds_of(requested['walltime'])}"
 
 
 def _cores(part: str) -> int:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from ..base import JobRecord, JobState, Run, SchedulerSilent
+from ..base import CommandRunner, JobRecord, JobState, SchedulerSilent
 from .forecast import seconds_of
 from .torque import STATES, Torque, attributes, finished, hosts_of, submitted_from, waiting
 
@@ -55,19 +55,19 @@ class PBSPro(Torque):
     def removal_by_operator(self, job_id: str) -> str:
         return f"qdel -W force {job_id}"
 
-    def forecast(self, run: Run, directives: str) -> str:  # noqa: ARG002 - Maui and Moab are not beside it
+    def forecast(self, run: CommandRunner, directives: str) -> str:  # noqa: ARG002 - Maui and Moab are not beside it
         return ""
 
-    def start_of(self, run: Run, job_id: str) -> str:  # noqa: ARG002 - its records say it
+    def start_of(self, run: CommandRunner, job_id: str) -> str:  # noqa: ARG002 - its records say it
         return ""
 
-    def statuses(self, run: Run, job_ids: Sequence[str]) -> dict[str, JobRecord]:
+    def statuses(self, run: CommandRunner, job_ids: Sequence[str]) -> dict[str, JobRecord]:
         """As under Torque; of those that it does not show the history, which has everybody's, is asked one by one."""
-        found = super().statuses(run, job_ids)
-        ended = {job_id: self.status(run, job_id) for job_id in job_ids if job_id not in found}
-        return {**found, **{job_id: job for job_id, job in ended.items() if job}}
+        jobs = super().statuses(run, job_ids)
+        ended = {job_id: self.status(run, job_id) for job_id in job_ids if job_id not in jobs}
+        return {**jobs, **{job_id: job for job_id, job in ended.items() if job}}
 
-    def full(self, run: Run, selection: list[str]) -> list[JobRecord]:
+    def full(self, run: CommandRunner, selection: list[str]) -> list[JobRecord]:
         names_jobs = any(word[:1].isdigit() for word in selection)
         broken, past = "", ["-x"] if names_jobs else []
         for options, read in ((["-f", "-F", "json"], read_json_jobs), (["-f"], read_text_jobs)):
@@ -110,7 +110,7 @@ def read_json_jobs(text: str) -> list[JobRecord]:
 def read_text_jobs(text: str) -> list[JobRecord]:
     """The jobs in the output of ``qstat -f``."""
     blocks = [block for block in re.split(r"(?m)^(?=Job Id:\s)", text) if block.startswith("Job Id:")]
-    found = []
+    jobs = []
     for values in map(attributes, blocks):
         nested: dict[str, Any] = dict(values)
         for name, value in values.items():
@@ -118,8 +118,8 @@ def read_text_jobs(text: str) -> list[JobRecord]:
             if dot:
                 nested.setdefault(head, {})[tail] = value
         if "job_state" in nested:
-            found.append(_record(values["Job_Id"], nested))
-    return found
+            jobs.append(_record(values["Job_Id"], nested))
+    return jobs
 
 
 def _record(job_id: str, values: dict[str, Any]) -> JobRecord:
@@ -148,8 +148,8 @@ def _record(job_id: str, values: dict[str, Any]) -> JobRecord:
 
 
 def _part(values: dict[str, Any], name: str, part: str) -> str:
-    whole = values.get(name)
-    return str(whole.get(part, "")) if isinstance(whole, dict) else ""
+    fields = values.get(name)
+    return str(fields.get(part, "")) if isinstance(fields, dict) else ""
 
 
 def _folder(variables: Any) -> str:

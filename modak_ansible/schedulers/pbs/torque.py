@@ -15,9 +15,9 @@ from ..base import (
     AccountingSilent,
     ActionRefused,
     CommandResult,
+    CommandRunner,
     JobRecord,
     JobState,
-    Run,
     Scheduler,
     SchedulerSilent,
     SubmissionRefused,
@@ -101,13 +101,13 @@ class Torque(Scheduler):
     broken_words: tuple[str, ...] = _CUT_OFF
     refusals: Mapping[int, str] = _REFUSALS
 
-    def submit(self, run: Run, script: str, name: str, waits: Waits = NO_WAITS) -> str:
+    def submit(self, run: CommandRunner, script: str, name: str, waits: Waits = NO_WAITS) -> str:
         waiting = ["-W", f"depend={waits.words}"] if waits else []
         result = run(["qsub", "-N", name, *waiting, script])
         if result.code == 0:
-            found = _JOB_ID.search(result.out)
-            if found:
-                return found.group(0)
+            job_id = _JOB_ID.search(result.out)
+            if job_id:
+                return job_id.group(0)
             raise SubmissionUncertain(f"qsub printed no job id: {result.out.strip()!r}")
         if result.timed_out:
             raise SubmissionUncertain("qsub did not answer")
@@ -119,11 +119,11 @@ class Torque(Scheduler):
             raise SubmissionUncertain(self._refusal(result))
         raise SubmissionRefused(self._refusal(result))
 
-    def find(self, run: Run, name: str, folder: str) -> list[str]:
+    def find(self, run: CommandRunner, name: str, folder: str) -> list[str]:
         # the table cuts long names off; a job that is not found for that is kept from training twice by its claim
         return [job.job_id for job in self.full(run, []) if is_of(job, name, folder)]
 
-    def status(self, run: Run, job_id: str) -> JobRecord | None:
+    def status(self, run: CommandRunner, job_id: str) -> JobRecord | None:
         number = _number(job_id)
         record = next((job for job in self.full(run, [job_id]) if _number(job.job_id) == number), None)
         if record is None:
@@ -132,38 +132,38 @@ class Torque(Scheduler):
             return _of_tasks(record, self.full(run, ["-t", job_id]))
         return _with_nodes(run, [record])[0]
 
-    def statuses(self, run: Run, job_ids: Sequence[str]) -> dict[str, JobRecord]:
+    def statuses(self, run: CommandRunner, job_ids: Sequence[str]) -> dict[str, JobRecord]:
         if not job_ids:
             return {}
         # the server is asked once for all jobs: of ids that qstat is given, it would be asked for each
-        wanted = {_number(job_id) for job_id in job_ids}
-        listed = with_positions(self.full(run, []))
-        jobs = [job for job in listed if _number(job.job_id) in wanted]
-        shown = {_number(job.job_id) for job in jobs}
-        if any(map(_is_ended_array, jobs)) or any("[" in each for each in wanted - shown):
+        numbers = {_number(job_id) for job_id in job_ids}
+        all_jobs = with_positions(self.full(run, []))
+        jobs = [job for job in all_jobs if _number(job.job_id) in numbers]
+        shown_numbers = {_number(job.job_id) for job in jobs}
+        if any(map(_is_ended_array, jobs)) or any("[" in number for number in numbers - shown_numbers):
             tasks = self.full(run, ["-t"])
             jobs = [_of_tasks(job, tasks) if _is_ended_array(job) else job for job in jobs]
-            jobs += [task for task in tasks if _number(task.job_id) in wanted - shown]
-        known = {_number(job.job_id): job for job in _with_nodes(run, jobs)}
-        found = {job_id: known.get(_number(job_id)) for job_id in job_ids}
-        ours = {each: job for each, job in found.items() if job and _is_of_server(job, each)}
+            jobs += [task for task in tasks if _number(task.job_id) in numbers - shown_numbers]
+        by_number = {_number(job.job_id): job for job in _with_nodes(run, jobs)}
+        by_id = {job_id: by_number.get(_number(job_id)) for job_id in job_ids}
+        own_jobs = {job_id: job for job_id, job in by_id.items() if job and _is_of_server(job, job_id)}
         # a queue may be another server's, which is asked for its jobs by their ids
-        servers = {"", *(_server(job.job_id) for job in listed)}
-        elsewhere = [each for each in job_ids if each not in ours and _server(each) not in servers]
+        servers = {"", *(_server(job.job_id) for job in all_jobs)}
+        elsewhere = [job_id for job_id in job_ids if job_id not in own_jobs and _server(job_id) not in servers]
         try:
-            theirs = self.full(run, elsewhere) if elsewhere else []
+            other_jobs = self.full(run, elsewhere) if elsewhere else []
         except SchedulerSilent as error:  # which says nothing of this one's
-            raise AccountingSilent(str(error), ours) from error
-        return {**ours, **{job.job_id: job for job in theirs if job.job_id in elsewhere}}
+            raise AccountingSilent(str(error), own_jobs) from error
+        return {**own_jobs, **{job.job_id: job for job in other_jobs if job.job_id in elsewhere}}
 
-    def forecast(self, run: Run, directives: str) -> str:
+    def forecast(self, run: CommandRunner, directives: str) -> str:
         size = size_of(directives)
         return start_by_showstart(run, size) if size else ""
 
-    def start_of(self, run: Run, job_id: str) -> str:
+    def start_of(self, run: CommandRunner, job_id: str) -> str:
         return start_by_showstart(run, _number(job_id))
 
-    def cancel(self, run: Run, *job_ids: str) -> None:
+    def cancel(self, run: CommandRunner, *job_ids: str) -> None:
         silent = ""
         for job_id in job_ids:  # one whose node is gone keeps no other from being cancelled
             result = run(["qdel", job_id])
@@ -183,18 +183,18 @@ class Torque(Scheduler):
         return result.code in self.away_codes or any(words in result.err + result.out for words in self.away_words)
 
     def _is_broken_off(self, result: CommandResult) -> bool:
-        said = result.err + result.out
-        return result.code in self.broken_codes or any(words in said for words in self.broken_words)
+        output = result.err + result.out
+        return result.code in self.broken_codes or any(words in output for words in self.broken_words)
 
     def _refusal(self, result: CommandResult) -> str:
-        found = re.search(r"submit error \((.*)\)", result.err + result.out, re.DOTALL)
-        words = " ".join(found.group(1).split()) if found else result.message
+        reason = re.search(r"submit error \((.*)\)", result.err + result.out, re.DOTALL)
+        words = " ".join(reason.group(1).split()) if reason else result.message
         if self.is_away(result):
             return f"the PBS server is down ({words})"
         meaning = self.refusals.get(result.code)
         return f"{words} ({meaning})" if meaning and meaning not in words else words
 
-    def act(self, run: Run, action: str, job_id: str) -> None:
+    def act(self, run: CommandRunner, action: str, job_id: str) -> None:
         command = {"hold": "qhold", "release": "qrls", "requeue": "qrerun"}[action]
         result = run([command, job_id])
         if result.code == 0:
@@ -209,7 +209,7 @@ class Torque(Scheduler):
         meaning = _REFUSED_ACTIONS.get(result.code)
         raise ActionRefused(f"{words} ({meaning})" if meaning and self.refusals else words)
 
-    def full(self, run: Run, selection: list[str]) -> list[JobRecord]:
+    def full(self, run: CommandRunner, selection: list[str]) -> list[JobRecord]:
         """Records of the selected jobs, from XML or, where qstat gives none, from its text or its table.
 
         Slurm's own qstat knows no -x, and its -f is broken in Debian 13.
@@ -270,20 +270,20 @@ def _of_tasks(array: JobRecord, jobs: Sequence[JobRecord]) -> JobRecord:
     return replace(telling, job_id=array.job_id, name=array.name, elapsed=max(times, default=None))
 
 
-def _with_nodes(run: Run, jobs: Sequence[JobRecord]) -> list[JobRecord]:
+def _with_nodes(run: CommandRunner, jobs: Sequence[JobRecord]) -> list[JobRecord]:
     """Records with those nodes of running jobs that are down: the server goes on calling such jobs running."""
     names = {name for job in jobs if job.state is JobState.RUNNING for name in job.nodes.split(",") if name}
     down = _down(run, names) if names else set()
     return [replace(job, down=",".join(name for name in job.nodes.split(",") if name in down)) for job in jobs]
 
 
-def _down(run: Run, names: set[str]) -> set[str]:
+def _down(run: CommandRunner, names: set[str]) -> set[str]:
     """Which of some nodes are down, or not heard of by the server; none where pbsnodes does not tell."""
     result = run(["pbsnodes", "-l"])
     lines = [line.split() for line in result.out.splitlines()] if result.code == 0 else []
-    listed = {words[0] for words in lines if len(words) > 1 and _says_down(words[1])}
-    found = {name for name in names if name[:_LISTED] in listed}
-    return {name for name in found if len(name) < _LISTED or _says_down(_state_of(run, name))}
+    down_names = {words[0] for words in lines if len(words) > 1 and _says_down(words[1])}
+    matches = {name for name in names if name[:_LISTED] in down_names}
+    return {name for name in matches if len(name) < _LISTED or _says_down(_state_of(run, name))}
 
 
 def _says_down(state: str) -> bool:
@@ -291,7 +291,7 @@ def _says_down(state: str) -> bool:
     return not {"down", "state-unknown", "unknown"}.isdisjoint(state.split(","))
 
 
-def _state_of(run: Run, node: str) -> str:
+def _state_of(run: CommandRunner, node: str) -> str:
     try:
         (values,) = read_elements(run(["pbsnodes", "-x", node]).out, "Node")
     except ValueError:
@@ -309,12 +309,12 @@ def read_jobs(text: str) -> list[JobRecord]:
         return []
     if text.lstrip().startswith("<"):
         try:
-            found = read_elements(text, "Job")
+            jobs = read_elements(text, "Job")
         except ValueError as error:
             raise SchedulerSilent(f"qstat printed {error}") from error
     else:
-        found = [attributes(block) for block in re.split(r"(?m)^(?=Job Id:\s)", text) if block.startswith("Job Id:")]
-    return [_record(values) for values in found if "Job_Id" in values]
+        jobs = [attributes(block) for block in re.split(r"(?m)^(?=Job Id:\s)", text) if block.startswith("Job Id:")]
+    return [_record(values) for values in jobs if "Job_Id" in values]
 
 
 def read_table(text: str) -> list[JobRecord]:
@@ -444,8 +444,8 @@ def hosts_of(text: str) -> str:
 
 def submitted_from(variables: str) -> str:
     """The folder that a job was submitted from, by its Variable_List."""
-    found = re.search(r"(?:^|,)PBS_O_WORKDIR=([^,]*)", variables)
-    return found.group(1) if found else ""
+    folder = re.search(r"(?:^|,)PBS_O_WORKDIR=([^,]*)", variables)
+    return folder.group(1) if folder else ""
 
 
 def read_elements(text: str, tag: str) -> list[dict[str, str]]:

@@ -39,15 +39,15 @@ def options(count: int, parallel: int | None) -> list[str]:
 
 def limit_of(config: str) -> int:
     """How many tasks an array may have, by what scontrol shows of the configuration; 0 where there are no arrays."""
-    found = re.findall(r"(?m)^MaxArraySize\s*=\s*(\d+)|^SchedulerParameters\s*=.*\bmax_array_tasks=(\d+)", config)
-    return min((int(size or tasks) for size, tasks in found), default=0)
+    sizes = re.findall(r"(?m)^MaxArraySize\s*=\s*(\d+)|^SchedulerParameters\s*=.*\bmax_array_tasks=(\d+)", config)
+    return min((int(size or tasks) for size, tasks in sizes), default=0)
 
 
 def tasks(job_id: str) -> list[str]:
     """The ids of the tasks that an id like ``12_[0-2,7%4]`` stands for; of a list that Slurm cut off those it shows."""
-    array, bracket, listed = job_id.partition("_[")
+    array, bracket, task_list = job_id.partition("_[")
     if not bracket:
         return [job_id]
-    ranges = re.findall(r"(\d+)(?:-(\d+))?(?::(\d+))?", listed.partition("%")[0])
-    numbers = [range(int(first), int(last or first) + 1, int(step or 1)) for first, last, step in ranges]
-    return [f"{array}_{number}" for each in numbers for number in each]
+    ranges = re.findall(r"(\d+)(?:-(\d+))?(?::(\d+))?", task_list.partition("%")[0])
+    ranges_of_tasks = [range(int(first), int(last or first) + 1, int(step or 1)) for first, last, step in ranges]
+    return [f"{array}_{number}" for task_range in ranges_of_tasks for number in task_range]

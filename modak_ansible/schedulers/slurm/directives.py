@@ -48,11 +48,11 @@ def slurm_directives(job: PlannedJob, gpu_request: str = "") -> list[str]:
     Raises:
         CannotExpress: an option that Slurm does not have, or a text that cannot stand in a directive.
     """
-    first, *others = _components(job)
-    found = [*_nodes(first, gpu_request), *_start(first), *_surroundings(first.options), *_output(first)]
-    for each in others:
-        found += ["hetjob", *_nodes(each, gpu_request), _requeue(each)]
-    return found
+    first, *other_components = _components(job)
+    directives = [*_nodes(first, gpu_request), *_start(first), *_surroundings(first.options), *_output(first)]
+    for component in other_components:
+        directives += ["hetjob", *_nodes(component, gpu_request), _requeue(component)]
+    return directives
 
 
 def _components(job: PlannedJob) -> Sequence[PlannedJob]:
@@ -60,13 +60,13 @@ def _components(job: PlannedJob) -> Sequence[PlannedJob]:
     return [
         job.model_copy(
             update={
-                "nodes": each.node_count,
-                "partition": each.partition,
-                "memory": each.memory_limit,
-                "options": job.options.model_copy(update={**each.stated, "core_count": None}),
+                "nodes": component.node_count,
+                "partition": component.partition,
+                "memory": component.memory_limit,
+                "options": job.options.model_copy(update={**component.stated, "core_count": None}),
             }
         )
-        for each in job.options.components
+        for component in job.options.components
     ] or [job]
 
 
@@ -118,30 +118,34 @@ def _size(job: PlannedJob, gpu_request: str) -> Iterator[str]:
 
 def _generic(options: JobOptions, gpu_request: str) -> Iterator[str]:
     """Accelerators and other generic resources: of two --gres only the last would count."""
-    others = ",".join(plain("job_options.gres", each, _RESOURCE, "a generic resource") for each in options.gres)
-    if others and gpu_request.startswith("--gres="):
-        gpu_request, others = f"{gpu_request},{others}", ""
+    resources = ",".join(
+        plain("job_options.gres", resource, _RESOURCE, "a generic resource") for resource in options.gres
+    )
+    if resources and gpu_request.startswith("--gres="):
+        gpu_request, resources = f"{gpu_request},{resources}", ""
     if gpu_request:
         yield gpu_request
-    if others:
-        yield f"--gres={others}"
+    if resources:
+        yield f"--gres={resources}"
 
 
 def _which_nodes(job: PlannedJob) -> Iterator[str]:
     about = "job_options.request_specific_nodes"
-    chosen = _node_names(about, job.options.request_specific_nodes)
+    hosts = _node_names(about, job.options.request_specific_nodes)
     if job.options.exclude:
         yield f"--exclude={','.join(_node_names('job_options.exclude', job.options.exclude))}"
-    wanted = job.options.architecture_constraint
-    features = [_constraint(wanted)] if wanted else []
-    if len(chosen) == 1 and job.nodes > 1:  # one name for several nodes is something that they have in common
-        features.insert(0, chosen[0])
-    elif len(chosen) > job.nodes:
-        raise CannotExpress(about, f"{len(chosen)} nodes are named, but the job has {job.nodes}", "name as many")
-    elif chosen:
-        yield f"--nodelist={','.join(chosen)}"
+    constraint = job.options.architecture_constraint
+    features = [_constraint(constraint)] if constraint else []
+    if len(hosts) == 1 and job.nodes > 1:  # one name for several nodes is something that they have in common
+        features.insert(0, hosts[0])
+    elif len(hosts) > job.nodes:
+        raise CannotExpress(about, f"{len(hosts)} nodes are named, but the job has {job.nodes}", "name as many")
+    elif hosts:
+        yield f"--nodelist={','.join(hosts)}"
     if len(features) > 1 and set(features[1]) & set("|*[("):
-        raise CannotExpress("job_options.architecture_constraint", f"{wanted} cannot be combined with {features[0]}")
+        raise CannotExpress(
+            "job_options.architecture_constraint", f"{constraint} cannot be combined with {features[0]}"
+        )
     if features:
         joined = "&".join(features)
         # quotes are sbatch's own, and keep what reads directives as words of a shell from taking & for one

@@ -17,9 +17,9 @@ from ..base import (
     AccountingSilent,
     ActionRefused,
     CommandResult,
+    CommandRunner,
     JobRecord,
     JobState,
-    Run,
     Scheduler,
     SchedulerSilent,
     SubmissionRefused,
@@ -70,112 +70,116 @@ class Slurm(Scheduler):
     commands = ("sbatch", "squeue", "scancel")
     knows_success = True
 
-    def submit(self, run: Run, script: str, name: str, waits: Waits = NO_WAITS) -> str:
+    def submit(self, run: CommandRunner, script: str, name: str, waits: Waits = NO_WAITS) -> str:
         return _submitted(run, [f"--job-name={name}"], waits, script)
 
     def array_script(self, script: str) -> str:
         return arrays.array_script(script)
 
-    def array_limit(self, run: Run) -> int:
+    def array_limit(self, run: CommandRunner) -> int:
         return arrays.limit_of(run(["scontrol", "show", "config"]).out)
 
     def submit_array(
-        self, run: Run, script: str, name: str, count: int, parallel: int | None, waits: Waits = NO_WAITS
+        self, run: CommandRunner, script: str, name: str, count: int, parallel: int | None, waits: Waits = NO_WAITS
     ) -> list[str]:
         options = [f"--job-name={name}", *arrays.options(count, parallel)]
         array = _submitted(run, options, waits, script)
         return [f"{array}_{number}" for number in range(count)]
 
-    def find_array(self, run: Run, name: str, folder: str, count: int) -> list[str]:
-        found = self.find(run, name, folder)
-        array = found[0].partition("_")[0] if found else ""
+    def find_array(self, run: CommandRunner, name: str, folder: str, count: int) -> list[str]:
+        job_ids = self.find(run, name, folder)
+        array = job_ids[0].partition("_")[0] if job_ids else ""
         return [f"{array}_{number}" for number in range(count)] if array else []
 
-    def find(self, run: Run, name: str, folder: str) -> list[str]:
+    def find(self, run: CommandRunner, name: str, folder: str) -> list[str]:
         records = _queued(run, f"--name={name}")
-        known = {record.job_id for record in records}
+        queued_ids = {record.job_id for record in records}
         # to a day ahead: the clock here may be behind that of the controller
         selection = [f"--name={name}", "--starttime=now-30days", "--endtime=now+1days"]
         # what began is known by its claim, too, where the accounting is away
         for record in self._accounted(run, selection)[0]:
-            if record.job_id not in known:
+            if record.job_id not in queued_ids:
                 records.append(record)
-        ours = [record.job_id for record in records if is_of(record, name, folder)]
-        return sorted(ours, key=lambda job_id: [int(number) for number in re.findall(r"\d+", job_id)])
+        job_ids = [record.job_id for record in records if is_of(record, name, folder)]
+        return sorted(job_ids, key=lambda job_id: [int(number) for number in re.findall(r"\d+", job_id)])
 
-    def status(self, run: Run, job_id: str) -> JobRecord | None:
+    def status(self, run: CommandRunner, job_id: str) -> JobRecord | None:
         result = _everywhere(run, [*_SQUEUE, "--states=all", f"--jobs={job_id}", _QUEUE_FORMAT])
         if result.code != 0 and not any(words in result.err for words in _UNKNOWN_JOB):
             raise SchedulerSilent(result.said_by("squeue"))
-        shown = _whole(map(queue_record, _lines(result.out))) if result.code == 0 else []
-        queued = next(iter(shown), None)
+        queue = _whole(map(queue_record, _lines(result.out))) if result.code == 0 else []
+        queued = next(iter(queue), None)
         if queued and not queued.state.is_final:
             return queued
         accounted, silence = self._accounted(run, [f"--jobs={job_id}"])
         if accounted:
-            record = next((each for each in reversed(accounted) if each.job_id == job_id), accounted[-1])
+            record = next((record for record in reversed(accounted) if record.job_id == job_id), accounted[-1])
             # the accounting runs a little behind the controller
             return queued if queued and not record.state.is_final else record
-        found = self._shown(run, job_id) or queued
-        if silence and not found:
+        remembered = self._shown(run, job_id) or queued
+        if silence and not remembered:
             raise AccountingSilent(silence)
-        return found
+        return remembered
 
-    def statuses(self, run: Run, job_ids: Sequence[str]) -> dict[str, JobRecord]:
+    def statuses(self, run: CommandRunner, job_ids: Sequence[str]) -> dict[str, JobRecord]:
         if not job_ids:
             return {}
         queued = _by_id(_queued(run), job_ids)
         ended = [job_id for job_id in job_ids if job_id not in queued or queued[job_id].state.is_final]
         records, silence = self._ended(run, ended, queued)
-        found = {**queued, **records}
-        if silence and set(job_ids) - set(found):
-            raise AccountingSilent(silence, found)
-        return found
+        all_records = {**queued, **records}
+        if silence and set(job_ids) - set(all_records):
+            raise AccountingSilent(silence, all_records)
+        return all_records
 
-    def placed(self, run: Run, jobs: Mapping[str, JobRecord]) -> dict[str, JobRecord]:
-        waiting = [each for each, record in jobs.items() if record.state is JobState.QUEUED]
+    def placed(self, run: CommandRunner, jobs: Mapping[str, JobRecord]) -> dict[str, JobRecord]:
+        waiting = [job_id for job_id, record in jobs.items() if record.state is JobState.QUEUED]
         places = _places(run(_QUEUE).out) if waiting else {}
-        return {**jobs, **{each: replace(jobs[each], **places.get(each, {})) for each in waiting}}
+        return {**jobs, **{job_id: replace(jobs[job_id], **places.get(job_id, {})) for job_id in waiting}}
 
-    def _ended(self, run: Run, job_ids: list[str], queued: dict[str, JobRecord]) -> tuple[dict[str, JobRecord], str]:
+    def _ended(
+        self, run: CommandRunner, job_ids: list[str], queued: dict[str, JobRecord]
+    ) -> tuple[dict[str, JobRecord], str]:
         """How jobs have ended, by the accounting, or by the controller's memory; and why the accounting is silent."""
         if not job_ids:
             return {}, ""
         records, silence = self._accounted(run, [f"--jobs={','.join(job_ids)}"])
         accounted = _by_id(records, job_ids)
         # the accounting runs a little behind the controller
-        found = {each: record for each, record in accounted.items() if record.state.is_final or each not in queued}
-        missing = [job_id for job_id in job_ids if job_id not in accounted]
-        if missing:
-            shown = run(["scontrol", "--oneliner", "show", "job"])
-            lines = _lines(shown.out) if shown.code == 0 else []
-            found.update(_by_id(_whole(map(shown_record, lines)), missing))
-        return found, silence
+        ended = {
+            job_id: record for job_id, record in accounted.items() if record.state.is_final or job_id not in queued
+        }
+        unaccounted = [job_id for job_id in job_ids if job_id not in accounted]
+        if unaccounted:
+            result = run(["scontrol", "--oneliner", "show", "job"])
+            lines = _lines(result.out) if result.code == 0 else []
+            ended.update(_by_id(_whole(map(shown_record, lines)), unaccounted))
+        return ended, silence
 
-    def forecast(self, run: Run, directives: str) -> str:
+    def forecast(self, run: CommandRunner, directives: str) -> str:
         if re.search(r"(?m)^#SBATCH --hold\b", directives):  # of whose end Slurm knows nothing
             return ""
-        found = _TO_START.search(_tried(run, directives).err)
-        return found.group(1) if found else ""
+        start = _TO_START.search(_tried(run, directives).err)
+        return start.group(1) if start else ""
 
-    def objection(self, run: Run, directives: str) -> str:
+    def objection(self, run: CommandRunner, directives: str) -> str:
         result = _tried(run, directives)
         words = _refusal(result)
         return words if result.code and _NEVER.search(words) and not has_no_room(words) else ""
 
-    def joules(self, run: Run, job_ids: Sequence[str]) -> dict[str, float]:
+    def joules(self, run: CommandRunner, job_ids: Sequence[str]) -> dict[str, float]:
         rows = ["--noheader", "--parsable2", f"--jobs={','.join(job_ids)}", "--format=JobID,ConsumedEnergyRaw"]
         return _joules(run(["sacct", *rows]).out) if job_ids else {}
 
-    def cancel(self, run: Run, *job_ids: str) -> None:
+    def cancel(self, run: CommandRunner, *job_ids: str) -> None:
         result = run(["scancel", *job_ids])
         if result.code != 0 and not (result.err and all(map(_says_gone, _lines(result.err)))):
             raise SchedulerSilent(result.said_by("scancel"))
 
-    def act(self, run: Run, action: str, job_id: str) -> None:
+    def act(self, run: CommandRunner, action: str, job_id: str) -> None:
         _control(run, action, job_id)
 
-    def requeue(self, run: Run, job_id: str) -> None:
+    def requeue(self, run: CommandRunner, job_id: str) -> None:
         try:
             _control(run, "requeue", job_id)
         except ActionRefused as refusal:
@@ -189,37 +193,44 @@ class Slurm(Scheduler):
                 run(["scontrol", "update", f"JobId={job_id}", "Requeue=0"])
 
     def enter(
-        self, run: Run, job: JobRecord, nodes: int, words: Sequence[str], *, first: int = 0, terminal: bool = False
+        self,
+        run: CommandRunner,
+        job: JobRecord,
+        nodes: int,
+        words: Sequence[str],
+        *,
+        first: int = 0,
+        terminal: bool = False,
     ) -> list[list[str]]:
         job_id = job.job_id
         if "_" in job_id:  # srun knows a task of an array by its own number alone
-            shown = run([*_SQUEUE, f"--jobs={job_id}", "--format=%A"])
-            told = re.search(r"(?m)^\d+$", shown.out)  # SLURM_CLUSTERS has a line with a cluster's name before it
-            job_id = told.group() if told and shown.code == 0 else ""
+            result = run([*_SQUEUE, f"--jobs={job_id}", "--format=%A"])
+            number = re.search(r"(?m)^\d+$", result.out)  # SLURM_CLUSTERS has a line with a cluster's name before it
+            job_id = number.group() if number and result.code == 0 else ""
             if not job_id:
-                raise ActionRefused(shown.said_by("squeue"))
-        found = []
+                raise ActionRefused(result.said_by("squeue"))
+        commands = []
         for group, start, count in _among(job.components, first, nodes):
             step = [f"--jobid={job_id}", "--overlap", *group, f"--nodes={count}", f"--ntasks={count}"]
             step += ["--ntasks-per-node=1", *([f"--relative={start}"] if start else [])]
-            found.append(["srun", "--quiet", *step, "--cpu-bind=none", *["--pty"] * terminal, *words])
-        return found
+            commands.append(["srun", "--quiet", *step, "--cpu-bind=none", *["--pty"] * terminal, *words])
+        return commands
 
     def marks(self, job_id: str) -> tuple[str, ...]:  # noqa: ARG002 - the step that looks is of the same job
         return "$SLURMD_NODENAME", "SLURM_JOB_ID=$SLURM_JOB_ID", "SLURMD_NODENAME=$SLURMD_NODENAME"
 
-    def _accounted(self, run: Run, selection: list[str]) -> tuple[list[JobRecord], str]:
+    def _accounted(self, run: CommandRunner, selection: list[str]) -> tuple[list[JobRecord], str]:
         """What the accounting says, and why it does not answer; nothing of either where a site keeps none."""
         rows = ["sacct", "--noheader", "--parsable2", "--allocations", *selection, _ACCOUNT_FORMAT]
         result = _everywhere(run, rows)
         if result.code != 0:
             is_away = result.timed_out or any(words in result.err for words in _NO_DATABASE)
             return [], result.said_by("sacct") if is_away else ""
-        known = _whole(map(accounting_record, _lines(result.out)))
+        accounted = _whole(map(accounting_record, _lines(result.out)))
         # tasks that never began are one line: 12_[4-9]
-        return [replace(each, job_id=job_id) for each in known for job_id in arrays.tasks(each.job_id)], ""
+        return [replace(record, job_id=job_id) for record in accounted for job_id in arrays.tasks(record.job_id)], ""
 
-    def _shown(self, run: Run, job_id: str) -> JobRecord | None:
+    def _shown(self, run: CommandRunner, job_id: str) -> JobRecord | None:
         """What the controller remembers of a finished job for MinJobAge seconds."""
         result = run(["scontrol", "show", "job", job_id])
         if result.code != 0:
@@ -227,15 +238,15 @@ class Slurm(Scheduler):
         return next(iter(_whole(map(shown_record, re.split(r"\n\s*\n", result.out)))), None)
 
 
-def _submitted(run: Run, options: list[str], waits: Waits, script: str) -> str:
+def _submitted(run: CommandRunner, options: list[str], waits: Waits, script: str) -> str:
     """The id of a job that sbatch has taken."""
     waiting = [f"--dependency={waits.words}", "--kill-on-invalid-dep=yes"] if waits else []
     result = run(["sbatch", "--parsable", *_directives(run, script), *options, *waiting, script])
     if result.code == 0:
         # with clusters in a federation: id;cluster; a site's filter may print lines of its own before
-        found = re.findall(r"^(\d+)(?:;[\w.-]+)?$", result.out, re.MULTILINE)
-        if found:
-            return str(found[-1])
+        job_ids = re.findall(r"^(\d+)(?:;[\w.-]+)?$", result.out, re.MULTILINE)
+        if job_ids:
+            return str(job_ids[-1])
         raise SubmissionUncertain(f"sbatch printed no job id: {result.out.strip()!r}")
     if result.timed_out or any(words in result.err for words in _UNCERTAIN):
         raise SubmissionUncertain(f"sbatch did not answer: {result.message}")
@@ -244,7 +255,7 @@ def _submitted(run: Run, options: list[str], waits: Waits, script: str) -> str:
     raise SubmissionRefused(_refusal(result))
 
 
-def _directives(run: Run, script: str) -> list[str]:
+def _directives(run: CommandRunner, script: str) -> list[str]:
     """A script's own directives, to be repeated: SBATCH_ACCOUNT and the like, of a user's profile, come before them.
 
     A heterogeneous job's are not: on the command line they would be of no component alone.
@@ -253,7 +264,7 @@ def _directives(run: Run, script: str) -> list[str]:
     return [] if "hetjob" in words else words
 
 
-def _tried(run: Run, directives: str) -> CommandResult:
+def _tried(run: CommandRunner, directives: str) -> CommandResult:
     """What sbatch says of a job with some lines of directives, of which nothing is submitted."""
     words = _words(re.findall(r"(?m)^#SBATCH (.*)$", directives))
     return run(["sbatch", "--test-only", *(":" if word == "hetjob" else word for word in words), "--wrap=true"])
@@ -264,7 +275,7 @@ def _words(lines: Iterable[str]) -> list[str]:
     return [word for line in lines for word in shlex.split(line)]
 
 
-def _queued(run: Run, *selection: str) -> list[JobRecord]:
+def _queued(run: CommandRunner, *selection: str) -> list[JobRecord]:
     """The user's jobs, by the controller's own choice: with a list of them it would send everybody's.
 
     Raises:
@@ -279,21 +290,21 @@ def _queued(run: Run, *selection: str) -> list[JobRecord]:
     return _whole(map(queue_record, _lines(result.out)))
 
 
-def _everywhere(run: Run, command: list[str]) -> CommandResult:
+def _everywhere(run: CommandRunner, command: list[str]) -> CommandResult:
     """What squeue or sacct says of jobs, by all clusters of a federation where another one has begun some of them."""
     result = run(command)
     if _REVOKED not in result.out:
         return result
-    whole = run([command[0], "--federation", *command[1:]])
-    lines = [line for line in _lines(whole.out) if _REVOKED not in line]
-    return replace(whole, out="\n".join(lines)) if whole.code == 0 and lines else result
+    federation = run([command[0], "--federation", *command[1:]])
+    lines = [line for line in _lines(federation.out) if _REVOKED not in line]
+    return replace(federation, out="\n".join(lines)) if federation.code == 0 and lines else result
 
 
-def _control(run: Run, *words: str) -> None:
+def _control(run: CommandRunner, *words: str) -> None:
     result = run(["scontrol", *words])
     if result.code == 0:
         return
-    if result.timed_out or result.missing or any(each in result.err for each in _SILENT):
+    if result.timed_out or result.missing or any(sign in result.err for sign in _SILENT):
         raise SchedulerSilent(result.said_by("scontrol"))
     raise ActionRefused(result.message)
 
@@ -330,9 +341,9 @@ def _leader(components: dict[int, JobRecord]) -> JobRecord:
     job_id, plus, _ = first.job_id.partition("+")
     if not plus:
         return first
-    nodes = [each.nodes for each in components.values() if each.nodes]
-    counts = tuple(len(expand_nodes(each)) for each in nodes)
-    causes = [each.state for each in components.values() if each.state in _CAUSES]
+    nodes = [component.nodes for component in components.values() if component.nodes]
+    counts = tuple(len(expand_nodes(node_list)) for node_list in nodes)
+    causes = [component.state for component in components.values() if component.state in _CAUSES]
     state = causes[0] if causes and first.state is JobState.FAILED else first.state
     return replace(first, job_id=job_id, state=state, nodes=",".join(nodes), components=counts)
 
@@ -343,21 +354,21 @@ def _among(components: Sequence[int], first: int, nodes: int) -> Iterator[tuple[
         yield [], first, nodes
     end = first + nodes
     for number, count in enumerate(components):
-        here = range(max(first, 0), min(end, count))
-        if here:
-            yield [f"--het-group={number}"], here.start, len(here)
+        part = range(max(first, 0), min(end, count))
+        if part:
+            yield [f"--het-group={number}"], part.start, len(part)
         first, end = first - count, end - count
 
 
 def _by_id(records: Iterable[JobRecord | None], job_ids: Sequence[str]) -> dict[str, JobRecord]:
     """Records by the ids that are wanted; of an array's tasks one that lives, of a requeued job's lives the last."""
-    wanted = set(job_ids)
-    found: dict[str, JobRecord] = {}
+    id_set = set(job_ids)
+    by_id: dict[str, JobRecord] = {}
     for record in records:
-        for key in wanted.intersection(_names(record.job_id)) if record else ():
-            if record and (key not in found or found[key].state.is_final):
-                found[key] = record
-    return found
+        for key in id_set.intersection(_names(record.job_id)) if record else ():
+            if record and (key not in by_id or by_id[key].state.is_final):
+                by_id[key] = record
+    return by_id
 
 
 def _names(job_id: str) -> tuple[str, ...]:
@@ -371,23 +382,23 @@ def _places(text: str) -> dict[str, dict[str, Any]]:
     A job of several partitions (gpu,preempt) waits in all of them, and its turn comes where it is next.
     """
     counts: dict[str, int] = {}
-    found: dict[str, dict[str, Any]] = {}
+    places: dict[str, dict[str, Any]] = {}
     for line in _lines(text):
-        job_id, _, rest = line.partition("|")
-        listed, _, rest = rest.partition("|")
-        reason, _, starts = rest.rpartition("|")
-        if not rest or HELD.match(reason) or reason.startswith(_NOT_IN_TURN):
+        job_id, _, fields = line.partition("|")
+        partition_list, _, fields = fields.partition("|")
+        reason, _, starts = fields.rpartition("|")
+        if not fields or HELD.match(reason) or reason.startswith(_NOT_IN_TURN):
             continue
-        if "+" in job_id and _names(job_id)[1] in found:  # a further component of a job has no turn of its own
+        if "+" in job_id and _names(job_id)[1] in places:  # a further component of a job has no turn of its own
             continue
-        partitions = listed.split(",")
+        partitions = partition_list.split(",")
         for partition in partitions:
             counts[partition] = counts.get(partition, 0) + 1
         position = min(counts[partition] for partition in partitions)
         starts = starts if re.fullmatch(r"[\d:T-]+", starts) else ""
         for name in _names(job_id):
-            found.setdefault(name, {"position": position, "starts": starts})
-    return found
+            places.setdefault(name, {"position": position, "starts": starts})
+    return places
 
 
 def _joules(text: str) -> dict[str, float]:
@@ -399,13 +410,13 @@ def _joules(text: str) -> dict[str, float]:
     jobs: dict[str, dict[str, int]] = {}
     for job_id, step, joules in re.findall(r"(?m)^(\d[\d_]*(?:\+\d+)?)(?:\.(\w+))?\|(\d{1,15})$", text):
         jobs.setdefault(job_id, {})[step] = int(joules)
-    found: dict[str, float] = {}
+    totals: dict[str, float] = {}
     for component, steps in jobs.items():
         job_id = component.partition("+")[0]
-        whole = steps.pop("", 0)
-        counted = float(steps.get("extern") or max(steps.values(), default=0) or whole)
-        found[job_id] = found.get(job_id, 0.0) + counted
-    return {job_id: joules for job_id, joules in found.items() if joules}
+        of_job = steps.pop("", 0)
+        counted = float(steps.get("extern") or max(steps.values(), default=0) or of_job)
+        totals[job_id] = totals.get(job_id, 0.0) + counted
+    return {job_id: joules for job_id, joules in totals.items() if joules}
 
 
 def _refusal(result: CommandResult) -> str:

@@ -120,8 +120,8 @@ def _limit(text: str) -> str:
 
 def _by_another(text: str) -> str:
     """Who cancelled a job, by the same words, where it was not the user: an operator, or Slurm itself as root."""
-    found = re.fullmatch(r"CANCELLED by (\d+)", text)
-    return f"by user {found.group(1)}" if found and int(found.group(1)) != os.getuid() else ""
+    match = re.fullmatch(r"CANCELLED by (\d+)", text)
+    return f"by user {match.group(1)}" if match and int(match.group(1)) != os.getuid() else ""
 
 
 def _exit(text: str) -> tuple[int | None, int | None]:

@@ -129,23 +129,23 @@ class NoCredentials(ModakError):
     """Nobody said as whom the provider is asked."""
 
 
-def smallest(kinds: list[tuple[str, int, int]], cloud: Cloud, title: str) -> str:
+def smallest(candidates: list[tuple[str, int, int]], cloud: Cloud, title: str) -> str:
     """The name of the flavor with the fewest cores, and of those with the least memory, that has what is asked for.
 
     Args:
-        kinds: names, cores and bytes of memory.
+        candidates: names, cores and bytes of memory.
 
     Raises:
         ModakError: there is none.
     """
     shape = cloud.shape
-    fitting = [
+    flavors = [
         (cpus, memory, name)
-        for name, cpus, memory in kinds
+        for name, cpus, memory in candidates
         if cpus >= (shape.cpus or 0) and memory >= (shape.memory or 0)
     ]
-    if not fitting:
-        largest = max(kinds, key=lambda kind: kind[1:], default=None)
+    if not flavors:
+        largest = max(candidates, key=lambda candidate: candidate[1:], default=None)
         hint = f"the largest is {largest[0]} with {largest[1]} cores" if largest else "name one: flavor"
         raise ModakError(f"{title} has no machine with what the capability host asks for", hint=hint)
-    return min(fitting)[2]
+    return min(flavors)[2]

@@ -43,7 +43,7 @@ def the_provider(cloud: Cloud) -> Provider:
     return provider
 
 
-def machines_of(stage: Stage) -> list[Machine]:
+def machines_of(stage: Stage) -> list[CloudMachine]:
     """The machines of a target: one, or the hosts of a cluster, of which the first is the one that is entered.
 
     Args:
@@ -57,10 +57,10 @@ def machines_of(stage: Stage) -> list[Machine]:
     cloud = Cloud(**(target["cloud"] or {}))
     provider = the_provider(cloud)
     count = Way.of(target).machines
-    return [Machine(stage, cloud, provider, host_name(target["address"], number + 1)) for number in range(count)]
+    return [CloudMachine(stage, cloud, provider, host_name(target["address"], number + 1)) for number in range(count)]
 
 
-class Machine:
+class CloudMachine:
     """One of them."""
 
     def __init__(self, stage: Stage, cloud: Cloud, provider: Provider, name: str) -> None:
@@ -244,15 +244,17 @@ class Machine:
         return intent["host_key"]
 
 
-def have_machines(machines: Sequence[Machine], stages: Sequence[Stage]) -> Outcome:
+def have_machines(machines: Sequence[CloudMachine], stages: Sequence[Stage]) -> Outcome:
     """The machines are there and let us in; all that is to be deployed to them counts as their use from now on."""
     first = machines[0]
     if first.stage.check:
         instances = [instance for instance in (machine.look_up() for machine in machines) if instance]
         if len(instances) == len(machines):
             return Outcome(False, _words(first, instances), {"there": True})
-        what = "a machine" if len(machines) == 1 else f"{len(machines) - len(instances)} of {len(machines)} hosts"
-        words = f"would make {what} at {first.provider.title}"
+        new_machines = (
+            "a machine" if len(machines) == 1 else f"{len(machines) - len(instances)} of {len(machines)} hosts"
+        )
+        words = f"would make {new_machines} at {first.provider.title}"
         return Outcome(True, words, {"there": first.store.note is not None})
     for stage in stages:
         stage.record.update(stage="target")
@@ -267,7 +269,7 @@ def have_machines(machines: Sequence[Machine], stages: Sequence[Stage]) -> Outco
     return Outcome(bool(new), _words(first, instances), {"there": True})
 
 
-def remove_machines(machines: Sequence[Machine], stages: Sequence[Stage]) -> Outcome:
+def remove_machines(machines: Sequence[CloudMachine], stages: Sequence[Stage]) -> Outcome:
     """The machines end with the last deployment on them; as long as another one is there, they stay.
 
     Args:
@@ -293,7 +295,7 @@ def remove_machines(machines: Sequence[Machine], stages: Sequence[Stage]) -> Out
     return Outcome(bool(ended), words, {"there": False})
 
 
-def _end(machines: Sequence[Machine]) -> list[Instance]:
+def _end(machines: Sequence[CloudMachine]) -> list[Instance]:
     """Ends all machines of their tags; gives those that there were."""
     provider = machines[0].provider
     living = [instance for machine in machines for instance in provider.find(machine.tag)]
@@ -304,7 +306,7 @@ def _end(machines: Sequence[Machine]) -> list[Instance]:
     return living
 
 
-def look_at_machines(machine: Machine, *, sweep: bool, only: Sequence[str]) -> Outcome:
+def look_at_machines(machine: CloudMachine, *, sweep: bool, only: Sequence[str]) -> Outcome:
     """All machines of the project at one provider, and whether this one is there; those that nobody uses may end.
 
     Args:
@@ -333,12 +335,12 @@ def look_at_machines(machine: Machine, *, sweep: bool, only: Sequence[str]) -> O
     return Outcome(bool(removed), words, data)
 
 
-def _cost(machine: Machine, instances: Sequence[Instance]) -> str:
+def _cost(machine: CloudMachine, instances: Sequence[Instance]) -> str:
     """What some have cost, in words, since they were started; nothing of money without a price."""
     return cost_so_far([instance.since for instance in instances], machine.terms.price_per_hour, machine.terms.currency)
 
 
-def _words(machine: Machine, instances: Sequence[Instance]) -> str:
+def _words(machine: CloudMachine, instances: Sequence[Instance]) -> str:
     names = [
         f"{instance.id} ({instance.flavor}) at {instance.address or instance.state}"
         f"{', and shut down' if instance.is_off else ''}"

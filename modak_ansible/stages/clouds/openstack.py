@@ -221,14 +221,14 @@ class OpenStack:
         ]
         name, release = cloud.image, (system.distribution.lower(), system.version)
         if not name:
-            fitting = [image for image in images if (str(image.os_distro).lower(), image.os_version) == release]
+            matches = [image for image in images if (str(image.os_distro).lower(), image.os_version) == release]
             name = " ".join(release) + " by its properties os_distro and os_version"
         else:
-            fitting = _named(images, name, "image")
-        if not fitting:
+            matches = _named(images, name, "image")
+        if not matches:
             hint = f"image: its name or id; {nearest(' '.join(release), (image.name or '' for image in images))}"
             raise ModakError(f"openstack has no image of {name}", hint=hint)
-        return max(fitting, key=lambda image: str(image.created_at))
+        return max(matches, key=lambda image: str(image.created_at))
 
     def _port(self, request: MachineRequest) -> Any:
         """The one that stands for the machine, with who may enter it; one that is in use is not left for another."""
@@ -284,7 +284,7 @@ def _name(tag: str) -> str:
     return f"modak {tag}"
 
 
-def _named(resources: Iterable[Any], name: str, what: str) -> list[Any]:
+def _named(resources: Iterable[Any], name: str, kind: str) -> list[Any]:
     """Those of a name, or the one of an id.
 
     Raises:
@@ -298,21 +298,21 @@ def _named(resources: Iterable[Any], name: str, what: str) -> list[Any]:
     ]
     if not matches:
         hint = nearest(name, (resource.name for resource in resources if resource.name))
-        raise ModakError(f"openstack has no {what} {name} in this project and region", hint=hint)
+        raise ModakError(f"openstack has no {kind} {name} in this project and region", hint=hint)
     return matches
 
 
-def _one(resources: list[Any], name: str, what: str) -> Any:
+def _one(resources: list[Any], name: str, kind: str) -> Any:
     """The one that is named, or the only one.
 
     Raises:
         ModakError: none is, and there are several, or none at all.
     """
-    matches = _named(resources, name, what) if name else resources
+    matches = _named(resources, name, kind) if name else resources
     if len(matches) != 1:
         names = ", ".join(str(resource.name) for resource in matches)
-        hint = f"{what}: one of {names}" if matches else _NONE_THERE[what]
-        raise ModakError(f"openstack has {len(matches) or 'no'} networks that {what} may name", hint=hint)
+        hint = f"{kind}: one of {names}" if matches else _NONE_THERE[kind]
+        raise ModakError(f"openstack has {len(matches) or 'no'} networks that {kind} may name", hint=hint)
     return matches[0]
 
 

@@ -27,10 +27,10 @@ def planned_in_code(plan: Plan) -> list[Choice]:
 
 def report_of(folder: Path) -> Report | None:
     """The report in a folder of results; None where there is none of our form."""
-    found = read_json(folder / REPORT)
-    if not isinstance(found, dict) or found.get("schema") != _REPORTS:
+    report = read_json(folder / REPORT)
+    if not isinstance(report, dict) or report.get("schema") != _REPORTS:
         return None
-    return found
+    return report
 
 
 def switches_of(metrics: Report | None) -> dict[str, str] | None:
@@ -41,14 +41,17 @@ def switches_of(metrics: Report | None) -> dict[str, str] | None:
     return {name: str(value) for name, value in switches.items()} if isinstance(switches, dict) else None
 
 
-def compare(plan: Plan, report: Report | None, metrics: Report | None) -> list[AppliedChoice]:
+def compare_choices(plan: Plan, report: Report | None, metrics: Report | None) -> list[AppliedChoice]:
     """Each of the choices with what became of it, in the plan's order; none of a trace, which computes nothing."""
     if report and report.get("memory"):
         return []
     switches = switches_of(metrics) or {}
     reported = (report or {}).get("choices")
     reported = reported if isinstance(reported, dict) else {}
-    return [*_together(plan, report), *(_outcome(name, value, switches, reported) for name, value in _wanted(plan))]
+    return [
+        *_together(plan, report),
+        *(_outcome(name, value, switches, reported) for name, value in _planned_choices(plan)),
+    ]
 
 
 def _together(plan: Plan, report: Report | None) -> list[AppliedChoice]:
@@ -75,16 +78,16 @@ def _together(plan: Plan, report: Report | None) -> list[AppliedChoice]:
     return [{**outcome, "reason": "prepare was not called, and each process trained the whole model"}]
 
 
-def _wanted(plan: Plan) -> list[tuple[str, str]]:
+def _planned_choices(plan: Plan) -> list[tuple[str, str]]:
     """Names and values; halves of a batch that make one gradient are two choices of the process's."""
-    found = []
-    for each in planned_in_code(plan):
-        value, passes = str(each["value"]), ""
-        if each["name"] == "batch_size":
+    choices = []
+    for choice in planned_in_code(plan):
+        value, passes = str(choice["value"]), ""
+        if choice["name"] == "batch_size":
             value, _, passes = value.partition("x")
-        found.append((each["name"], value))
-        found += [("accumulation", passes)] if passes else []
-    return found
+        choices.append((choice["name"], value))
+        choices += [("accumulation", passes)] if passes else []
+    return choices
 
 
 def _outcome(name: str, value: str, switches: dict[str, str], reported: Report) -> AppliedChoice:
@@ -93,26 +96,26 @@ def _outcome(name: str, value: str, switches: dict[str, str], reported: Report) 
         stands = switches[name]
         reason = "" if stands == value else f"the script's own switch stands at {stands}"
         return {**outcome, "applied": stands if stands == value else None, "how": "switch", "reason": reason}
-    found = reported.get(name)
-    if not isinstance(found, dict):
+    own_report = reported.get(name)
+    if not isinstance(own_report, dict):
         return {**outcome, "known": False, "reason": "the process did not report it"}
-    applied = found.get("applied")
+    applied = own_report.get("applied")
     return {
         **outcome,
         "applied": None if applied is None else str(applied),
-        "how": str(found.get("how") or ""),
-        "reason": str(found.get("reason") or ""),
+        "how": str(own_report.get("how") or ""),
+        "reason": str(own_report.get("reason") or ""),
     }
 
 
 def summary_pairs(outcomes: list[AppliedChoice]) -> list[tuple[str, str]]:
     """What became of the choices, as pairs of a title and a text; nothing where none acts in the code."""
-    done = [
+    applied = [
         f"{outcome['name']} {outcome['applied']} ({outcome['how']})"
         for outcome in outcomes
         if outcome["applied"] is not None
     ]
-    pairs = [("applied", ", ".join(done))] if done else []
+    pairs = [("applied", ", ".join(applied))] if applied else []
     return pairs + [("applied", text) for text in warnings_of(outcomes)]
 
 

@@ -18,7 +18,7 @@ from modak_ansible.errors import ModakError
 from modak_ansible.model.quantities import counted
 from modak_ansible.model.target import Scheduler
 from modak_ansible.stages.base import LOOK_SECONDS, Stage
-from modak_ansible.stages.jobs.code import packed
+from modak_ansible.stages.jobs.code import pack_code
 from modak_ansible.stages.jobs.members import Member, Members
 from modak_ansible.stages.jobs.output import Output
 from modak_ansible.stages.jobs.results import fetch_all
@@ -26,7 +26,7 @@ from modak_ansible.store.forecasts import BEFORE, directives_of, noted, words_of
 from modak_ansible.store.record import JobNote, RecordData, latest, living_job
 from modak_ansible.target.core.files import Lock
 from modak_ansible.target.core.plan import Plan
-from modak_ansible.target.jobs.campaign import INCOMING, Known, Wanted
+from modak_ansible.target.jobs.campaign import INCOMING, DeploymentStatus, JobRequest
 from modak_ansible.target.jobs.situation import Forecast, Situation
 from modak_ansible.transport.lifeline import passing_folder
 from modak_ansible.transport.rsync import push
@@ -72,18 +72,20 @@ class Campaign:
         """The training where it is one alone."""
         return next(iter(self.members)) if len(self.members) == 1 else None
 
-    def call(self, action: str, wanted: Iterable[Wanted], **arguments: Any) -> Any:
+    def call(self, action: str, requests: Iterable[JobRequest], **arguments: Any) -> Any:
         """Has the target's module do something to jobs, and gives what it answers."""
         where = {"workspace": self._first.plan["target"]["workspace"], "scheduler": self._job["scheduler"]}
         # as texts: Ansible takes long over structures with a thousand parts
-        deployments = json.dumps([_given(each) for each in wanted])
+        deployments = json.dumps([_compact(request) for request in requests])
         answer = self._first.call("modak_job", **where, action=action, deployments=deployments, **arguments)
         return json.loads(answer["answer"])
 
-    def wanted(self, members: Iterable[Member] | None = None) -> list[Wanted]:
+    def requests(self, members: Iterable[Member] | None = None) -> list[JobRequest]:
         """Some of the trainings, or all of them, as the module takes them."""
         return [
-            Wanted(member.name, member.job_name, living_job(member.stage.record.read()), member.stage.plan["digest"])
+            JobRequest(
+                member.name, member.job_name, living_job(member.stage.record.read()), member.stage.plan["digest"]
+            )
             for member in (self.members if members is None else members)
         ]
 
@@ -95,20 +97,22 @@ class Campaign:
         Raises:
             ModakError: one comes after a deployment that is not there.
         """
-        answer = self.call("look", [*self.wanted(), *map(Wanted, self.members.outside)], directives=self._to_forecast)
+        answer = self.call(
+            "look", [*self.requests(), *map(JobRequest, self.members.outside)], directives=self._to_forecast
+        )
         self._folder, self._forecast = answer["folder"], answer["forecast"]
-        for name, each in answer["known"].items():
-            self.members.note(name, Known(**{**each, "situation": Situation(**each["situation"])}))
+        for name, status in answer["known"].items():
+            self.members.note(name, DeploymentStatus(**{**status, "situation": Situation(**status["situation"])}))
         for member in self.members:
             store = member.stage.store
-            if member.known.state != "NONE":
+            if member.status.state != "NONE":
                 self.record(member, undeployed=None)
-            elif store.job and not (alone and store.has_ended and not member.known.there):
+            elif store.job and not (alone and store.has_ended and not member.status.there):
                 # of one whose folder was cleared since, its record alone knows how it ended
                 self.record(member)
         for member in [] if alone else self.members.to_submit():
             for name, training in member.after.items():
-                if name in self.members.outside and self.members.known(name).state == "NONE":
+                if name in self.members.outside and self.members.status(name).state == "NONE":
                     hint = f"deploy {training} first, or leave out --training"
                     raise ModakError(f"{member.training} comes after {training}, which was not deployed", hint=hint)
 
@@ -121,9 +125,9 @@ class Campaign:
 
     def record(self, member: Member, **values: Unpack[RecordData]) -> None:
         """Has a deployment's record know how its job is, and takes from it the end that was known before."""
-        now, record = cast(JobNote, asdict(member.known.situation)), member.stage.record
+        now, record = cast(JobNote, asdict(member.status.situation)), member.stage.record
         job = latest(record.read().get("job"), now) if self._first.check else record.note_job(now, **values)
-        member.known.situation = Situation.of(job)
+        member.status.situation = Situation.of(job)
         member.silence = "" if job["state"] == now["state"] else now["explanation"]
 
     @property
@@ -134,10 +138,10 @@ class Campaign:
 
     def _is_going_on(self) -> bool:
         """Whether something runs, or will."""
-        if any(member.known.situation.is_living for member in self.members) or self._next():
+        if any(member.status.situation.is_living for member in self.members) or self._next():
             return True
         waits = bool(self.members.to_submit())
-        return waits and any(self.members.known(name).situation.is_living for name in self.members.outside)
+        return waits and any(self.members.status(name).situation.is_living for name in self.members.outside)
 
     def _next(self) -> list[Member]:
         return self.members.to_submit() if self._is_queued else self.members.ready()
@@ -165,27 +169,27 @@ class Campaign:
     def go_on(self) -> None:
         """Skips what cannot run, submits what can, and fetches the results of what has ended."""
         self._skip(self.members.to_skip())
-        wanted = [] if time.monotonic() < self._try_at else self._next()
-        if wanted and not self._stage([member for member in self.members.to_submit() if not member.known.staged]):
-            for part in _parts(wanted):
-                if not self._submit(part, len(wanted)):
+        requests = [] if time.monotonic() < self._try_at else self._next()
+        if requests and not self._stage([member for member in self.members.to_submit() if not member.status.staged]):
+            for part in _parts(requests):
+                if not self._submit(part, len(requests)):
                     break
         if not self.only:  # whose results are fetched by the stage behind this one
             self._keep_results()
 
     def _skip(self, reasons: dict[str, str]) -> None:
-        there = [Wanted(name, reason=words) for name, words in reasons.items() if self.members.known(name).staged]
-        begun = set()
-        if there:
-            skipped = self.call("skip", there)["skipped"]
-            begun = {name for name, done in skipped.items() if not done}
+        staged = [JobRequest(name, reason=words) for name, words in reasons.items() if self.members.status(name).staged]
+        begun_names = set()
+        if staged:
+            skipped = self.call("skip", staged)["skipped"]
+            begun_names = {name for name, is_skipped in skipped.items() if not is_skipped}
         for name, words in reasons.items():
-            known = self.members[name].known
-            if name in begun:
-                known.began = True
+            status = self.members[name].status
+            if name in begun_names:
+                status.began = True
                 continue
-            known.situation.state, known.situation.explanation = "CANCELLED", words
-            known.skipped = True
+            status.situation.state, status.situation.explanation = "CANCELLED", words
+            status.skipped = True
             self._note(self.members[name])
 
     def _stage(self, members: list[Member]) -> bool:
@@ -200,16 +204,16 @@ class Campaign:
         try:
             if not is_first:
                 self.look()
-                members = [member for member in members if not member.known.staged]
+                members = [member for member in members if not member.status.staged]
             if members:
                 folder = self._send(members)
                 if self.only:
                     self._submit(members, 1, folder)
                 else:
-                    self.call("stage", self.wanted(members), folder=folder)
+                    self.call("stage", self.requests(members), folder=folder)
                     self._first.say(f"{counted(len(members), 'job')} staged")
                 for member in members:
-                    member.known.staged = True
+                    member.status.staged = True
         finally:
             lock.release()
         return bool(members and self.only)
@@ -217,10 +221,10 @@ class Campaign:
     def _send(self, members: list[Member]) -> str:
         """Sends what is staged; gives the name of the folder there."""
         # the same name each time, so that a transfer that was cut short goes on, and for each controller its own
-        mine = json.dumps([platform.node(), *(str(member.stage.folder.resolve()) for member in members)])
-        folder = f"{INCOMING}{hashlib.sha256(mine.encode()).hexdigest()[:32]}"
+        identity = json.dumps([platform.node(), *(str(member.stage.folder.resolve()) for member in members)])
+        folder = f"{INCOMING}{hashlib.sha256(identity.encode()).hexdigest()[:32]}"
         with passing_folder("modak-code-") as temporary:
-            files = packed([member.stage for member in members], Path(temporary))
+            files = pack_code([member.stage for member in members], Path(temporary))
             push(self._first.connection, files, f"{self._folder}/{folder}", self._first.say)
         return folder
 
@@ -234,8 +238,8 @@ class Campaign:
         tasks = {
             node: [name for name in names if self.members.is_task(name)] for node, names in living.items()
         }  # whose array keeps their number by itself
-        wanted = [
-            Wanted(
+        requests = [
+            JobRequest(
                 member.name,
                 member.job_name,
                 living_job(member.stage.record.read()),
@@ -250,18 +254,18 @@ class Campaign:
             )
             for member in members
         ]
-        answer = self.call("submit", wanted, **({"folder": folder} if folder else {}))
+        answer = self.call("submit", requests, **({"folder": folder} if folder else {}))
         for name, job in answer["jobs"].items():
             member = self.members[name]
             situation = Situation(**job["situation"])
-            member.known = Known(situation, there=True, staged=True, began=bool(situation.started))
+            member.status = DeploymentStatus(situation, there=True, staged=True, began=bool(situation.started))
             if member is self.only:
                 words = "submitted" if job["submitted"] else "was submitted before"
                 member.stage.tell("job", f"job {situation.job_id} {words}")
-            told = self._forecast if job["submitted"] and not member.after else None
-            self._forecast = None if told else self._forecast  # it is the first one's
+            forecast = self._forecast if job["submitted"] and not member.after else None
+            self._forecast = None if forecast else self._forecast  # it is the first one's
             note = cast(JobNote, asdict(situation))
-            forecasts = noted(member.stage.record.read(), note, BEFORE, told, member.stage.plan)
+            forecasts = noted(member.stage.record.read(), note, BEFORE, forecast, member.stage.plan)
             self.record(member, undeployed=None, forecasts=forecasts)
             self.submitted += job["submitted"]
             self._pause = float(LOOK_SECONDS)
@@ -272,7 +276,7 @@ class Campaign:
         return True
 
     def _waiting(self, names: Iterable[str]) -> list[str]:
-        return [name for name in names if self._is_queued and self.members.known(name).state != "COMPLETED"]
+        return [name for name in names if self._is_queued and self.members.status(name).state != "COMPLETED"]
 
     def _refused(self, deployment: str, message: str, hint: str, exit_code: int, *, is_full: bool) -> bool:
         """Waits for room, whoever takes it now; False, since nothing more is submitted for the moment.
@@ -280,7 +284,7 @@ class Campaign:
         Raises:
             ModakError: it was refused for another reason, or nobody stays to wait.
         """
-        living = any(member.known.situation.is_living for member in self.members)
+        living = any(member.status.situation.is_living for member in self.members)
         if not is_full or not (self._wait or living):
             training = self.members[deployment].training
             error = ModakError(message if self.only else f"{training}: {message}", hint=hint)
@@ -302,32 +306,32 @@ class Campaign:
         if not self.only:
             self._say_counts()
         names = [*self.members.names, *([] if alone else self.members.outside)]
-        situations = {name: self.members.known(name).situation for name in names}
-        seen = [
-            Wanted(name, job_id=each.job_id, state=each.state, explanation=each.explanation)
-            for name, each in situations.items()
-            if each.is_living
+        situations = {name: self.members.status(name).situation for name in names}
+        living = [
+            JobRequest(name, job_id=situation.job_id, state=situation.state, explanation=situation.explanation)
+            for name, situation in situations.items()
+            if situation.is_living
         ]
-        if output and self.only and self.only.known.situation.is_living:
+        if output and self.only and self.only.status.situation.is_living:
             output.say_state()
-        if output and [each.deployment for each in seen] == self.members.names:
-            answer = output.read(seen, LOOK_SECONDS)
+        if output and [request.deployment for request in living] == self.members.names:
+            answer = output.read(living, LOOK_SECONDS)
         elif self._quietly:
-            answer = self.call("watch", seen, seconds=_QUIET_SECONDS, quietly=True)
+            answer = self.call("watch", living, seconds=_QUIET_SECONDS, quietly=True)
         else:
-            answer = self.call("watch", seen, seconds=LOOK_SECONDS)
-        for name, each in answer["situations"].items():
-            known = self.members.known(name)
-            known.situation = Situation(**each)
-            known.began = known.began or bool(known.situation.started)
+            answer = self.call("watch", living, seconds=LOOK_SECONDS)
+        for name, situation in answer["situations"].items():
+            status = self.members.status(name)
+            status.situation = Situation(**situation)
+            status.began = status.began or bool(status.situation.started)
             if name not in self.members.outside:
                 self._note(self.members[name])
-            if not known.situation.is_living:  # there is room for another
+            if not status.situation.is_living:  # there is room for another
                 self._try_at = 0.0
 
     def _note(self, member: Member) -> None:
         self.record(member, undeployed=None)
-        situation = member.known.situation
+        situation = member.status.situation
         if member is self.only and not member.is_not_run:
             if self._quietly and (situation.down or not situation.is_living):
                 self._first.say(situation.words)
@@ -337,7 +341,7 @@ class Campaign:
             self._first.say(f"{member.training}: {situation.words}")
 
     def _keep_results(self) -> None:
-        over = [member for member in self.members if member.is_over and member.known.situation.job_id]
+        over = [member for member in self.members if member.is_over and member.status.situation.job_id]
         ended = [member for member in over if member.name not in self._kept and not member.is_not_run]
         if ended:
             fetch_all([member.stage for member in ended])
@@ -352,13 +356,13 @@ class Campaign:
     def summary(self) -> str:
         """How the only job is, or how many trainings are in each state."""
         if self.only and not self.only.is_not_run:
-            return self.only.known.situation.words
-        return counts(Counter(member.known.state for member in self.members))
+            return self.only.status.situation.words
+        return counts(Counter(member.status.state for member in self.members))
 
 
-def _given(wanted: Wanted) -> dict[str, object]:
+def _compact(request: JobRequest) -> dict[str, object]:
     """What is said of a deployment: of a thousand, that is much shorter than all that could be."""
-    return {name: value for name, value in asdict(wanted).items() if value not in ("", [], None, False)}
+    return {name: value for name, value in asdict(request).items() if value not in ("", [], None, False)}
 
 
 def _parts(members: list[Member]) -> Iterator[list[Member]]:

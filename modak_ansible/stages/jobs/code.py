@@ -19,7 +19,7 @@ from modak_ansible.target.core.staging import CODE, RUNTIME
 from modak_ansible.target.jobs.campaign import PLANS
 
 
-def packed(stages: Sequence[Stage], folder: Path) -> list[Path]:
+def pack_code(stages: Sequence[Stage], folder: Path) -> list[Path]:
     """The plans in one file, and an archive for each different set of files; the same bytes for the same plans.
 
     Raises:
@@ -36,9 +36,9 @@ def packed(stages: Sequence[Stage], folder: Path) -> list[Path]:
             archives[key] = folder / f"{key}.tar.gz"
             archives[key].write_bytes(code_archive(stage.plan, stage.blueprint_folder))
         plans.append({"deployment": stage.deployment, "archive": archives[key].name, "plan": stage.plan})
-    listed = folder / PLANS
-    listed.write_bytes(gzip.compress(json.dumps(plans).encode(), compresslevel=6, mtime=0))
-    return [listed, *archives.values()]
+    plans_file = folder / PLANS
+    plans_file.write_bytes(gzip.compress(json.dumps(plans).encode(), compresslevel=6, mtime=0))
+    return [plans_file, *archives.values()]
 
 
 def code_archive(plan: Plan, blueprint_folder: Path) -> bytes:
@@ -50,8 +50,8 @@ def code_archive(plan: Plan, blueprint_folder: Path) -> bytes:
     folder = blueprint_folder / plan["application"]["folder"]
     buffer = io.BytesIO()
     with (
-        gzip.GzipFile(fileobj=buffer, mode="wb", compresslevel=6, mtime=0) as packed,
-        tarfile.open(fileobj=packed, mode="w") as tar,
+        gzip.GzipFile(fileobj=buffer, mode="wb", compresslevel=6, mtime=0) as compressed,
+        tarfile.open(fileobj=compressed, mode="w") as tar,
     ):
         for name, source, files in (
             (CODE, folder, [*plan["application"]["files"], *plan.get("beside", [])]),

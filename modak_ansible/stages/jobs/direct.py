@@ -15,7 +15,7 @@ from typing import IO, Any, cast
 
 from modak_ansible.errors import LoginRefused, ModakError, TargetUnreachable
 from modak_ansible.stages.base import Answer, module_error
-from modak_ansible.target.core.sending import READER, WORD, answer_in, opening, question, sent
+from modak_ansible.target.core.sending import READER, WORD, answer_in, call_of, opening, question
 from modak_ansible.transport.ssh import Connection
 
 # In the order in which Ansible looks for them.
@@ -25,23 +25,25 @@ _NO_PYTHON = 127
 _ENDS_WITHIN = 2.0
 
 
-def ask(connection: Connection, function: Callable[[Any], Any], asked: Any, *, seconds: float | None = None) -> Answer:
+def ask(
+    connection: Connection, function: Callable[[Any], Any], argument: Any, *, seconds: float | None = None
+) -> Answer:
     """What a function of the target side answers there.
 
     Args:
         function: one that gives what ``answered`` does.
-        asked: what it is called with; JSON can hold it.
+        argument: what it is called with; JSON can hold it.
         seconds: how long it may take; None for as long as the connection lasts.
 
     Raises:
         TargetUnreachable: with the reason and what to do about it.
         ModakError: the function fails there.
     """
-    done = connection.run(_command(connection), sent(function, asked), seconds=seconds)
-    return _checked(function, answer_in(done.stdout), done.returncode, done.stderr)
+    process = connection.run(_command(connection), call_of(function, argument), seconds=seconds)
+    return _checked(function, answer_in(process.stdout), process.returncode, process.stderr)
 
 
-class Kept:
+class RemoteFunction:
     """A function of the target side that is kept ready there: it is sent once, however often it is asked.
 
     Args:
@@ -53,27 +55,27 @@ class Kept:
         self._connection, self.function = connection, function
         self._process: subprocess.Popen[bytes] | None = None
 
-    def ask(self, asked: Any) -> Answer:
+    def ask(self, argument: Any) -> Answer:
         """What it answers; it is sent anew where the connection broke.
 
         Args:
-            asked: what it is called with; JSON can hold it.
+            argument: what it is called with; JSON can hold it.
 
         Raises:
             TargetUnreachable: with the reason and what to do about it.
             ModakError: the function fails there.
         """
-        given = question(asked)
+        message = question(argument)
         if self._process is None:
             self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
             self._process = self._connection.start(_command(self._connection), self._errors)
-            given = opening(self.function) + given
-        to, said = cast("IO[bytes]", self._process.stdin), cast("IO[bytes]", self._process.stdout)
+            message = opening(self.function) + message
+        stdin, stdout = cast("IO[bytes]", self._process.stdin), cast("IO[bytes]", self._process.stdout)
         try:
             with suppress(BrokenPipeError):  # why it has ended is known below
-                to.write(given)
-                to.flush()
-            answer = next((found for line in said if (found := answer_in(line)) is not None), None)
+                stdin.write(message)
+                stdin.flush()
+            answer = next((value for line in stdout if (value := answer_in(line)) is not None), None)
         except BaseException:  # such as Ctrl-C: what it answers yet is for nobody, and for no other question
             self._process.terminate()
             self.close()
@@ -81,10 +83,10 @@ class Kept:
         code, errors = (0, b"") if answer is not None else self._end()
         return _checked(self.function, answer, code, errors)
 
-    def attempt(self, asked: Any, broken: type[Exception]) -> Answer:
+    def attempt(self, argument: Any, broken: type[Exception]) -> Answer:
         """As :meth:`ask`; a connection that broke raises the exception that means to try again, with the reason."""
         try:
-            return self.ask(asked)
+            return self.ask(argument)
         except LoginRefused:
             raise
         except TargetUnreachable as error:

@@ -58,16 +58,16 @@ def _counted(results: Path) -> tuple[dict[str, dict[str, float]], float | None]:
     longest = None
     for folder in (results, *sorted((results / RANKS).glob("*/"))):
         report: Any = report_of(folder) or {}
-        found = report.get("energy")
-        joules = found.get("joules") if isinstance(found, dict) else None
+        energy = report.get("energy")
+        joules = energy.get("joules") if isinstance(energy, dict) else None
         if not isinstance(joules, dict):
             continue
-        known = nodes.setdefault(str(report.get("hostname")), {})
+        counters = nodes.setdefault(str(report.get("hostname")), {})
         for name, value in joules.items():
-            known[name] = max(known.get(name, 0.0), number(value) or 0.0)
-        seconds = number(found.get("seconds"))
+            counters[name] = max(counters.get(name, 0.0), number(value) or 0.0)
+        seconds = number(energy.get("seconds"))
         longest = seconds if longest is None else max(longest, seconds or 0.0)
-    return {node: each for node, each in nodes.items() if sum(each.values()) > 0}, longest
+    return {node: counters for node, counters in nodes.items() if sum(counters.values()) > 0}, longest
 
 
 def _hosts(number: int, planned: int) -> str:

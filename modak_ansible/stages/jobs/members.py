@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from modak_ansible.stages.base import Stage
 from modak_ansible.store.record import NOT_RUN
-from modak_ansible.target.jobs.campaign import Known
+from modak_ansible.target.jobs.campaign import DeploymentStatus
 from modak_ansible.target.jobs.situation import LIVING
 
 
@@ -28,7 +28,7 @@ class Member:
         plan = stage.plan
         origin = stage.store.origin
         self.stage = stage
-        self.known = Known()
+        self.status = DeploymentStatus()
         self.silence = ""
         self.name = stage.deployment
         self.job_name: str = plan["job"]["options"]["job_name"] or ""
@@ -36,18 +36,18 @@ class Member:
         self.node: str = origin.get("node") or plan["training"]
         self.parallel: int | None = origin.get("parallel")
         self.after: dict[str, str] = {
-            name: each["training"] for each in plan.get("after", ()) for name in each["deployments"]
+            name: deployment["training"] for deployment in plan.get("after", ()) for name in deployment["deployments"]
         }
         self.behind: tuple[str, ...] = ()
 
     @property
     def is_over(self) -> bool:
-        return self.known.state == "COMPLETED" or self.known.situation.has_failed
+        return self.status.state == "COMPLETED" or self.status.situation.has_failed
 
     @property
     def is_not_run(self) -> bool:
         """Whether its job is not to run, since one before it failed."""
-        return self.known.situation.explanation.startswith(NOT_RUN)
+        return self.status.situation.explanation.startswith(NOT_RUN)
 
 
 class Members:
@@ -59,7 +59,7 @@ class Members:
 
     def __init__(self, stages: Sequence[Stage]) -> None:
         self._all = {member.name: member for member in _ordered([Member(stage) for stage in stages])}
-        self._outside: dict[str, Known] = {}
+        self._outside: dict[str, DeploymentStatus] = {}
         _put_behind(self._all.values())
 
     def __iter__(self) -> Iterator[Member]:
@@ -75,24 +75,24 @@ class Members:
     @property
     def outside(self) -> list[str]:
         """Deployments that come before, and are deployed by themselves."""
-        return sorted({name for each in self._all.values() for name in each.after if name not in self._all})
+        return sorted({name for member in self._all.values() for name in member.after if name not in self._all})
 
-    def note(self, name: str, known: Known) -> None:
+    def note(self, name: str, status: DeploymentStatus) -> None:
         """Takes over what the target knows of a deployment."""
         if name in self._all:
-            self._all[name].known = known
+            self._all[name].status = status
         else:
-            self._outside[name] = known
+            self._outside[name] = status
 
     def __getitem__(self, name: str) -> Member:
         return self._all[name]
 
-    def known(self, name: str) -> Known:
+    def status(self, name: str) -> DeploymentStatus:
         """What is known of a deployment, be it one of the campaign or one that comes before."""
-        return self._all[name].known if name in self._all else self._outside.get(name, Known())
+        return self._all[name].status if name in self._all else self._outside.get(name, DeploymentStatus())
 
     def count(self, *states: str) -> int:
-        return sum(each.known.state in states for each in self._all.values())
+        return sum(member.status.state in states for member in self._all.values())
 
     # --- what is to be done
 
@@ -100,84 +100,86 @@ class Members:
         """Those that cannot run, since one before has failed, with the reason; the reason is handed down."""
         reasons: dict[str, str] = {}
         void = self.void()
-        for each in self._all.values():
-            if each.known.began or each.known.state == "COMPLETED" or each.name in void:
+        for member in self._all.values():
+            if member.status.began or member.status.state == "COMPLETED" or member.name in void:
                 continue
-            reason = self._reason(each, reasons, void)
+            reason = self._reason(member, reasons, void)
             if reason:
-                reasons[each.name] = reason
-        return {name: reason for name, reason in reasons.items() if self.known(name).situation.explanation != reason}
+                reasons[member.name] = reason
+        return {name: reason for name, reason in reasons.items() if self.status(name).situation.explanation != reason}
 
     def _reason(self, member: Member, reasons: dict[str, str], void: set[str]) -> str:
         for name, training in member.after.items():
             if name in reasons:
                 return reasons[name]
-            known = self.known(name)
-            if known.situation.has_failed and name not in void:
-                said = known.situation.explanation
+            status = self.status(name)
+            if status.situation.has_failed and name not in void:
+                explanation = status.situation.explanation
                 title = self._all[name].training if name in self._all else training
-                return said if said.startswith(NOT_RUN) else f"{NOT_RUN}{title} failed"
+                return explanation if explanation.startswith(NOT_RUN) else f"{NOT_RUN}{title} failed"
         return ""
 
     def to_submit(self) -> list[Member]:
         """Those that are to be submitted, each behind those that it waits for."""
         void = self.void()
-        return [each for each in self._all.values() if each.known.state == "NONE" or each.name in void]
+        return [member for member in self._all.values() if member.status.state == "NONE" or member.name in void]
 
     def ready(self) -> list[Member]:
         """Of those to submit as many as may run now, where no scheduler keeps the order."""
-        free = [
-            member for member in self.to_submit() if all(self.known(name).state == "COMPLETED" for name in member.after)
+        candidates = [
+            candidate
+            for candidate in self.to_submit()
+            if all(self.status(name).state == "COMPLETED" for name in candidate.after)
         ]
         running, ready = self.count(*LIVING), list[Member]()
-        for each in free:
-            if running + len(ready) < (each.parallel or 1):
-                ready.append(each)
+        for candidate in candidates:
+            if running + len(ready) < (candidate.parallel or 1):
+                ready.append(candidate)
         return ready
 
     def is_task(self, name: str) -> bool:
         """Whether the job of a deployment is one of an array."""
-        return "_" in self.known(name).situation.job_id
+        return "_" in self.status(name).situation.job_id
 
     def living_points(self) -> dict[str, list[str]]:
         """Of each sweep with a limit the points whose jobs wait or run, by the sweep's node."""
-        void, found = self.void(), dict[str, list[str]]()
-        for each in self._all.values():
-            if each.parallel and each.known.situation.is_living and each.name not in void:
-                found.setdefault(each.node, []).append(each.name)
-        return found
+        void, points = self.void(), dict[str, list[str]]()
+        for member in self._all.values():
+            if member.parallel and member.status.situation.is_living and member.name not in void:
+                points.setdefault(member.node, []).append(member.name)
+        return points
 
     def void(self) -> set[str]:
         """Deployments whose jobs have not begun, and wait for what is no more, though all before may still end well:
         others are to be in their places."""
         void: set[str] = set()
-        for each in self._all.values():
-            known = each.known
-            if not each.after or known.began or known.state in ("NONE", "COMPLETED"):
+        for member in self._all.values():
+            status = member.status
+            if not member.after or status.began or status.state in ("NONE", "COMPLETED"):
                 continue
-            before = {name: self.known(name) for name in each.after}
-            if any(one.situation.has_failed and name not in void for name, one in before.items()):
+            before = {name: self.status(name) for name in member.after}
+            if any(earlier.situation.has_failed and name not in void for name, earlier in before.items()):
                 continue
-            ids = {name: one.situation.job_id for name, one in before.items()}
-            renewed = any(ids.get(name, job_id) != job_id for name, job_id in known.waited.items())
-            if known.skipped or renewed or any(name in void for name in before):
-                void.add(each.name)
+            ids = {name: earlier.situation.job_id for name, earlier in before.items()}
+            renewed = any(ids.get(name, job_id) != job_id for name, job_id in status.waited.items())
+            if status.skipped or renewed or any(name in void for name in before):
+                void.add(member.name)
         return void
 
 
 def _ordered(members: list[Member]) -> list[Member]:
     """Each behind those that it comes after, else as they are; the planner lets none come after itself."""
-    named = {member.name: member for member in members}
-    done: dict[str, Member] = {}
+    by_name = {member.name: member for member in members}
+    ordered: dict[str, Member] = {}
     waiting = list(reversed(members))
     while waiting:
-        missing = [named[name] for name in waiting[-1].after if name in named and name not in done]
-        if missing:
-            waiting += reversed(missing)
+        before = [by_name[name] for name in waiting[-1].after if name in by_name and name not in ordered]
+        if before:
+            waiting += reversed(before)
         else:
             member = waiting.pop()
-            done.setdefault(member.name, member)
-    return list(done.values())
+            ordered.setdefault(member.name, member)
+    return list(ordered.values())
 
 
 def _put_behind(members: Iterable[Member]) -> None:

@@ -13,7 +13,7 @@ from modak_ansible.stages.jobs.campaign import Campaign
 from modak_ansible.stages.jobs.members import Member
 from modak_ansible.stages.jobs.output import Output
 from modak_ansible.store.logs import note
-from modak_ansible.target.jobs.campaign import Wanted
+from modak_ansible.target.jobs.campaign import JobRequest
 from modak_ansible.target.jobs.operations import Operated, OperatedJob
 from modak_ansible.target.jobs.situation import Situation
 
@@ -39,9 +39,9 @@ def run_jobs(stages: Sequence[Stage], *, wait: bool = True, quietly: bool = Fals
     if stages[0].check:
         count, only = len(campaign.members.to_submit()), campaign.only
         if only and not only.is_not_run:
-            known = only.known.situation.job_id
+            job_id = only.status.situation.job_id
             expected = f"; {campaign.expected}" if campaign.expected else ""
-            return Outcome(bool(count), f"job {known}" if known else f"would submit the job{expected}")
+            return Outcome(bool(count), f"job {job_id}" if job_id else f"would submit the job{expected}")
         return Outcome(bool(count), f"would submit {counted(count, 'job')}" if count else campaign.summary())
     campaign.run()
     return Outcome(campaign.submitted > 0, campaign.summary())
@@ -62,10 +62,10 @@ def follow_job(stage: Stage, log: str, offset: int) -> Outcome:
     campaign = Campaign([stage])
     campaign.look(alone=True)
     (member,) = campaign.members
-    if not member.known.situation.job_id:
+    if not member.status.situation.job_id:
         raise ModakError("no job was submitted", hint="modak deploy submits it")
     output = Output(member, campaign.call, log, offset, is_whole=True)
-    while member.known.situation.is_living:
+    while member.status.situation.is_living:
         campaign.watch(output, alone=True)
     output.drain()
     return Outcome(False, campaign.summary())
@@ -84,8 +84,8 @@ def operate(stages: Sequence[Stage], state: str) -> Outcome:
             campaign.summary() if campaign.only else f"{counted(len(stages), 'job')}, as far as their states permit it"
         )
         return Outcome(False, f"would {OPERATIONS[state]}{':' if campaign.only else ''} {about}")
-    found = campaign.call(OPERATIONS[state], campaign.wanted())["jobs"]
-    answers = [Operated(**{**job, "situation": Situation(**job["situation"])}) for job in found]
+    jobs = campaign.call(OPERATIONS[state], campaign.requests())["jobs"]
+    answers = [Operated(**{**job, "situation": Situation(**job["situation"])}) for job in jobs]
     rows = [_noted(campaign, answer) for answer in answers]
     problems = [answer for answer in answers if answer.problem]
     if len(problems) == len(answers) or any(answer.permitted for answer in problems):
@@ -98,10 +98,10 @@ def operate(stages: Sequence[Stage], state: str) -> Outcome:
 def _noted(campaign: Campaign, answer: Operated) -> OperatedJob:
     """What became of a job, which its record gets to know, too."""
     member = campaign.members[answer.deployment]
-    member.known.situation = answer.situation
+    member.status.situation = answer.situation
     if answer.situation.job_id:  # of what is gone on the target, its record alone knows how it ended
         campaign.record(member)
-    situation = member.known.situation
+    situation = member.status.situation
     message = answer.problem or ("" if answer.changed else "nothing changed: ") + situation.words
     note(member.stage.folder, stage="job", text=message)
     return {
@@ -151,8 +151,8 @@ def _check_that_it_is_known(member: Member) -> None:
     Raises:
         SchedulerAway: the job was known to have ended, and whether it may be tried once more nobody says now.
     """
-    if member.silence and member.known.situation.has_failed and not member.known.skipped:
-        words = f"{member.known.situation.words}, and is not tried again now: {member.silence}"
+    if member.silence and member.status.situation.has_failed and not member.status.skipped:
+        words = f"{member.status.situation.words}, and is not tried again now: {member.silence}"
         raise SchedulerAway(words, hint="resume when the scheduler answers")
 
 
@@ -160,13 +160,13 @@ def _set_aside(campaign: Campaign) -> None:
     ended = [
         member
         for member in campaign.members
-        if not member.known.skipped and member.known.situation.job_id and member.known.situation.has_failed
+        if not member.status.skipped and member.status.situation.job_id and member.status.situation.has_failed
     ]
-    wanted = [Wanted(member.name, member.job_name, ended=member.known.situation.job_id) for member in ended]
-    attempts = campaign.call("set_aside", wanted)["attempts"] if wanted else {}
+    requests = [JobRequest(member.name, member.job_name, ended=member.status.situation.job_id) for member in ended]
+    attempts = campaign.call("set_aside", requests)["attempts"] if requests else {}
     for member in ended:
         if member.name in attempts:
-            words = f"{member.known.situation.words}; what it left is kept in attempts/{attempts[member.name]}"
+            words = f"{member.status.situation.words}; what it left is kept in attempts/{attempts[member.name]}"
             member.stage.tell("job", words if campaign.only else f"{member.training}: {words}")
 
 
@@ -183,25 +183,25 @@ def remove_jobs(stages: Sequence[Stage], *, remove_images: bool = False, leave: 
     campaign = Campaign(stages)
     only = campaign.only
     if stages[0].check:
-        known = campaign.call("look", campaign.wanted())["known"].values()
-        there = sum(bool(each["there"]) for each in known)
-        would = "would remove the deployment" if only else f"would remove {there} deployments"
-        return Outcome(bool(there), would if there else "nothing is deployed")
+        deployments = campaign.call("look", campaign.requests())["known"].values()
+        count = sum(bool(deployment["there"]) for deployment in deployments)
+        would = "would remove the deployment" if only else f"would remove {count} deployments"
+        return Outcome(bool(count), would if count else "nothing is deployed")
     layers = [layer for stage in stages for layer in stage.plan["image"]["layers"]] if remove_images else []
     images = list(dict.fromkeys(layer["path"] for layer in layers if layer["kind"] != "file"))
-    answer = campaign.call("remove", campaign.wanted(), images=images, leave=leave)
+    answer = campaign.call("remove", campaign.requests(), images=images, leave=leave)
     for member in campaign.members:  # those that had not come to the target, too
         if not member.stage.record.read().get("undeployed"):
             member.stage.record.update(undeployed=time.time())
-    cancelled, left = list(answer["cancelled"].values()), list(dict.fromkeys(answer["left"].values()))
+    cancelled, left_alone = list(answer["cancelled"].values()), list(dict.fromkeys(answer["left"].values()))
     words = []
     if only:
-        words += [f"the job is left alone: {left[0]}"] if left else []
+        words += [f"the job is left alone: {left_alone[0]}"] if left_alone else []
         words += [f"job {cancelled[0]} cancelled"] if cancelled else []
         words += ["its folder removed"] if answer["removed"] else []
     else:
         words += [f"{counted(len(cancelled), 'job')} cancelled"] if cancelled else []
-        words += [f"{counted(len(answer['left']), 'job')} left alone: {'; '.join(left)}"] if left else []
+        words += [f"{counted(len(answer['left']), 'job')} left alone: {'; '.join(left_alone)}"] if left_alone else []
         words += [f"{len(answer['removed'])} folders removed"] if answer["removed"] else []
     words += [_gone(answer["images"])] if images else []
     return Outcome(bool(answer["removed"] or answer["images"]), ", ".join(words) or "nothing was deployed")

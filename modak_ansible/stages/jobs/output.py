@@ -8,7 +8,7 @@ from typing import Any
 from modak_ansible.stages.jobs.members import Member
 from modak_ansible.store.logs import note_look
 from modak_ansible.target.core.files import as_shown, without_controls
-from modak_ansible.target.jobs.campaign import Wanted
+from modak_ansible.target.jobs.campaign import JobRequest
 
 # What is shown of a line, in characters, of what came since the last look, in lines, and of what a job wrote before its
 # end was seen, in bytes. Nobody reads more, and each line goes through Ansible: 10 MB took minutes.
@@ -42,15 +42,15 @@ class Output:
 
     def say_state(self) -> None:
         """Says how the job is, where that is news."""
-        words = self._member.known.situation.words
+        words = self._member.status.situation.words
         if words != self._said:
             self._member.stage.tell("job", words)
             self._said = words
 
-    def read(self, known: Sequence[Wanted], seconds: float) -> Any:
+    def read(self, requests: Sequence[JobRequest], seconds: float) -> Any:
         """Waits for news or for more of the log, shows that, and gives what the module answered."""
         stage = self._member.stage
-        answer = self._call("watch", known, log=self._log, offset=self._offset, seconds=seconds)
+        answer = self._call("watch", requests, log=self._log, offset=self._offset, seconds=seconds)
         lines = _shown_lines(answer["output"])
         if len(lines) > _LINES and not self._is_whole:
             stage.say(f"{len(lines) - _LINES:,} lines that came at once are in {self._log}")
@@ -58,18 +58,18 @@ class Output:
         for line in lines:
             stage.say(line[:_LINE])
         self._offset = answer["offset"]
-        note_look(stage.folder, self._member.known.situation.job_id, self._log, self._offset)
+        note_look(stage.folder, self._member.status.situation.job_id, self._log, self._offset)
         return answer
 
     def drain(self) -> None:
         """Shows the rest of what a job wrote that has ended, and how it ended."""
-        situation, began = self._member.known.situation, self._offset
+        situation, began = self._member.status.situation, self._offset
         if not situation.is_living:
-            known = [Wanted(self._member.name, state=situation.state)]
+            requests = [JobRequest(self._member.name, state=situation.state)]
             before = -1
             while before != self._offset and self._offset - began <= _DRAIN:
                 before = self._offset
-                self.read(known, 0)
+                self.read(requests, 0)
             if self._offset - began > _DRAIN:
                 self._member.stage.say(f"the rest of what it wrote comes in {self._log}")
         self._member.stage.say(situation.words)

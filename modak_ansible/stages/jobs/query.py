@@ -14,8 +14,8 @@ from modak_ansible.stages.base import words_of_disk
 from modak_ansible.stages.jobs.direct import ask
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.forecasts import WAITING, noted
-from modak_ansible.store.record import ForecastNote, JobNote, Record, RecordData, latest, living_jobs, run_of
-from modak_ansible.target.jobs.query import Asked, queried
+from modak_ansible.store.record import DeploymentRecord, ForecastNote, JobNote, RecordData, latest, living_jobs, run_of
+from modak_ansible.target.jobs.query import JobsQuestion, queried
 from modak_ansible.target.jobs.situation import LIVING, Progress
 from modak_ansible.transport.ssh import Connection
 
@@ -81,7 +81,7 @@ def ask_for_jobs(asking: Asking, take: Take, wait: Callable[[float], object]) ->
         take: is given every answer.
         wait: lets so many seconds pass; where it says that it was told to end, nobody is asked again.
     """
-    known: dict[str, QueriedJob] = {}
+    latest_jobs: dict[str, QueriedJob] = {}
     records = asking.records
     states = ("RUNNING",) if asking.inside else LIVING
 
@@ -90,23 +90,25 @@ def ask_for_jobs(asking: Asking, take: Take, wait: Callable[[float], object]) ->
 
     pause, before = asking.every, None
     while True:
-        living = [name for name in asking.deployments if name not in known or goes_on(known[name])]
-        noted = {name: records.get(name) or DeploymentStore(asking.folder / name).record_now() for name in living}
-        jobs, problem = _look(asking, noted)
-        known.update(jobs)
-        take(dict(known), problem)
+        living = [name for name in asking.deployments if name not in latest_jobs or goes_on(latest_jobs[name])]
+        living_records = {
+            name: records.get(name) or DeploymentStore(asking.folder / name).record_now() for name in living
+        }
+        jobs, problem = _look(asking, living_records)
+        latest_jobs.update(jobs)
+        take(dict(latest_jobs), problem)
         try:
-            note_jobs(asking.folder, jobs, asking.plan, noted)  # while whoever asked reads it
+            note_jobs(asking.folder, jobs, asking.plan, living_records)  # while whoever asked reads it
             for name in asking.deployments if problem else ():
                 store = DeploymentStore(asking.folder / name)
                 if store.has_ended:  # it is asked for once: its target may be gone for good
-                    Record(store.folder).update(seen=run_of(store.job))
+                    DeploymentRecord(store.folder).update(seen=run_of(store.job))
         except OSError as error:  # a project may be somebody else's, or on a full disk, and is looked at all the same
             warnings.warn(f"what is new is not noted: {words_of_disk(error)}", NotNoted, stacklevel=2)
         records = {}
-        if not asking.every or not (problem or any(map(goes_on, known.values()))):
+        if not asking.every or not (problem or any(map(goes_on, latest_jobs.values()))):
             return
-        now = [problem, {name: _steady(job) for name, job in known.items()}]
+        now = [problem, {name: _steady(job) for name, job in latest_jobs.items()}]
         pause = asking.every if now != before or asking.inside else min(pause * _GROWTH, max(LONGEST, asking.every))
         before = now
         if wait(pause):
@@ -115,7 +117,7 @@ def ask_for_jobs(asking: Asking, take: Take, wait: Callable[[float], object]) ->
 
 def _look(asking: Asking, records: Mapping[str, RecordData]) -> tuple[dict[str, QueriedJob], str]:
     """How the jobs of deployments with such records are, by name; and what stands in the way."""
-    asked: Asked = {
+    question: JobsQuestion = {
         "workspace": asking.plan["target"]["workspace"],
         "scheduler": asking.plan["job"]["scheduler"],
         "deployments": [*records],
@@ -123,7 +125,7 @@ def _look(asking: Asking, records: Mapping[str, RecordData]) -> tuple[dict[str, 
         "inside": asking.inside,
     }
     try:
-        answer = ask(asking.connection, queried, asked)
+        answer = ask(asking.connection, queried, question)
     except ModakError as error:
         return {}, f"{error.message} ({error.hint})" if error.hint else error.message
     return {job["deployment"]: job for job in answer["jobs"]}, ""
@@ -155,10 +157,10 @@ def _is_news(folder: Path, record_of: Callable[[str], RecordData], job: QueriedJ
     if situation["state"] == "DAMAGED" or is_cleared:
         return False
     record = record_of(folder.name)
-    noted = record.get("job")
+    note = record.get("job")
     if situation["state"] not in ("NONE", *LIVING) and record.get("seen") != run_of(situation):
         return True
-    return bool(noted != latest(noted, situation) if noted else situation["state"] != "NONE")
+    return bool(note != latest(note, situation) if note else situation["state"] != "NONE")
 
 
 def _forecasts(record: RecordData, job: QueriedJob, plan: Plan) -> list[ForecastNote] | None:
@@ -171,7 +173,9 @@ def _update(folder: Path, job: QueriedJob, forecasts: list[ForecastNote] | None)
     news: RecordData = {"progress": job["progress"]}
     if job["situation"]["state"] not in LIVING:
         news["seen"] = run_of(job["situation"])
-    Record(folder).note_job(job["situation"], **news if forecasts is None else {**news, "forecasts": forecasts})
+    DeploymentRecord(folder).note_job(
+        job["situation"], **news if forecasts is None else {**news, "forecasts": forecasts}
+    )
 
 
 def _steady(job: QueriedJob) -> dict[str, object]:

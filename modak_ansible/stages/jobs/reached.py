@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from modak_ansible.stages.base import Answer, CallModule, Stage, stages_of
-from modak_ansible.stages.jobs.direct import Kept
+from modak_ansible.stages.jobs.direct import RemoteFunction
 from modak_ansible.transport.lifeline import signals_as_interrupts
 from modak_ansible.transport.retry import patiently
 from modak_ansible.transport.rsync import Say
@@ -28,24 +28,24 @@ def reached(files: Sequence[Path], function: Callable[[Any], Any], say: Say) -> 
         ModakError: one is no plan, or the target cannot be asked; patiently, once it has answered.
         KeyboardInterrupt: the user, or a signal, ended it.
     """
-    with signals_as_interrupts(), ExitStack() as kept:
-        yield stages_of(files, lambda connection: _caller(connection, function, say, kept), say)
+    with signals_as_interrupts(), ExitStack() as stack:
+        yield stages_of(files, lambda connection: _caller(connection, function, say, stack), say)
 
 
 class _Broken(Exception):
     """The connection broke on the way."""
 
 
-def _caller(connection: Connection, function: Callable[[Any], Any], say: Say, kept: ExitStack) -> CallModule:
-    """Has the function do what a module does, until ``kept`` is closed."""
-    entered, there = False, Kept(connection, function)
-    kept.callback(there.close)
+def _caller(connection: Connection, function: Callable[[Any], Any], say: Say, stack: ExitStack) -> CallModule:
+    """Has the function do what a module does, until ``stack`` is closed."""
+    entered, remote = False, RemoteFunction(connection, function)
+    stack.callback(remote.close)
 
     def call(_: str, **arguments: Any) -> Answer:
         nonlocal entered
         if not entered:
             connection.check()  # patience is for a target that answered before
             entered = True
-        return patiently(lambda: there.attempt(arguments, _Broken), _Broken, say)
+        return patiently(lambda: remote.attempt(arguments, _Broken), _Broken, say)
 
     return call

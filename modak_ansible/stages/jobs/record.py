@@ -17,7 +17,7 @@ from modak_ansible.model.measured.finished_run import accelerator, allocation, i
 from modak_ansible.model.measured.record import Load, Measure, Record, RecordedTarget, Steps
 from modak_ansible.model.plan import Plan
 from modak_ansible.stages.base import Stage
-from modak_ansible.stages.jobs.applied import Report, compare, report_of, switches_of
+from modak_ansible.stages.jobs.applied import Report, compare_choices, report_of, switches_of
 from modak_ansible.stages.jobs.tuned import as_trained, read_report, trained_of
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.project import RECORDS, moved_with
@@ -83,24 +83,28 @@ def record_of(plan: Plan, job: JobNote, report: Report | None, metrics: Report |
 
 def _whole_record(plan: Plan, job: JobNote, report: Report | None, metrics: Report | None) -> Record:
     as_json = plan.model_dump(mode="json")
-    ours = metrics if switches_of(metrics) is not None else None
+    own_metrics = metrics if switches_of(metrics) is not None else None
     reported = mapping(mapping(report).get("choices"))
-    settings = _settings(plan, compare(cast(PlanJson, as_json), report, metrics), reported, switches_of(metrics))
-    seen = ours or report or {}
+    settings = _settings(
+        plan, compare_choices(cast(PlanJson, as_json), report, metrics), reported, switches_of(metrics)
+    )
+    report_of_run = own_metrics or report or {}
     record = Record(
-        **_identity(plan, job, settings, ours, report),
+        **_identity(plan, job, settings, own_metrics, report),
         outcome="measured",
         plan=plan.digest,
         image=image(plan),
-        target=_target(plan, job, seen),
+        target=_target(plan, job, report_of_run),
         allocation=allocation(plan, job.get("job_id", "")),
-        load=load(ours) if ours else Load(foreign_cores=mapping(mapping(report).get("steps")).get("foreign_cores")),
-        versions=ours.get("versions", {}) if ours else _versions(report),
+        load=load(own_metrics)
+        if own_metrics
+        else Load(foreign_cores=mapping(mapping(report).get("steps")).get("foreign_cores")),
+        versions=own_metrics.get("versions", {}) if own_metrics else _versions(report),
         work=plan.application.work,
     )
     if job["state"] != "COMPLETED":
         return _failed(record, _end_of(job))
-    record = record.model_copy(update=measured(ours) if ours else {"steps": _steps(report)})
+    record = record.model_copy(update=measured(own_metrics) if own_metrics else {"steps": _steps(report)})
     if record.training is None and (record.steps is None or not record.steps.count):
         return _failed(record, "nothing of it was measured")
     run = job.get("run", 1)
@@ -143,12 +147,14 @@ def _settings(
     plan: Plan, outcomes: list[AppliedChoice], reported: Report, switches: dict[str, str] | None
 ) -> dict[str, str]:
     """What differed from stock: of the environment as it was planned, of the code as it was really applied."""
-    chosen = next((candidate.settings for candidate in plan.candidates if candidate.chosen), {})
+    planned = next((candidate.settings for candidate in plan.candidates if candidate.chosen), {})
     in_code = {choice.name for choice in plan.choices if choice.reaches == "code"} | {
         outcome["name"] for outcome in outcomes
     }
-    settings = {name: value for name, value in chosen.items() if name not in in_code}
-    settings |= {name: str(mapping(each)["applied"]) for name, each in reported.items() if mapping(each).get("applied")}
+    settings = {name: value for name, value in planned.items() if name not in in_code}
+    settings |= {
+        name: str(mapping(choice)["applied"]) for name, choice in reported.items() if mapping(choice).get("applied")
+    }
     settings |= {outcome["name"]: outcome["applied"] for outcome in outcomes if outcome["applied"] is not None}
     return dict(sorted({**settings, **(switches or {})}.items()))
 
@@ -163,8 +169,8 @@ def _identity(
     entry = load_catalogue().find(plan.image.entry)
     started = job.get("started")
     began = datetime.fromtimestamp(started, UTC) if started else datetime.now(UTC)
-    said = _reported_version(plan, report) or str(mapping(mapping(metrics).get("framework")).get("version") or "")
-    is_entry = entry is not None and (not said or is_release(entry, said))
+    version = _reported_version(plan, report) or str(mapping(mapping(metrics).get("framework")).get("version") or "")
+    is_entry = entry is not None and (not version or is_release(entry, version))
     return {
         "date": began.isoformat(timespec="seconds"),
         "suite": SUITE,
@@ -177,7 +183,7 @@ def _identity(
         # what ran says which release it was; an entry that it was not is not named
         "entry": plan.image.entry if is_entry or entry is None else f"image-{plan.image.digest[:12]}",
         "framework": entry.framework if entry else plan.application.framework,
-        "version": entry.version if entry and is_entry else said,
+        "version": entry.version if entry and is_entry else version,
         "origin": entry.origin if entry and is_entry else "given",
         "settings": settings,
     }
@@ -193,17 +199,17 @@ def _versions(report: Report | None) -> dict[str, str]:
     return {name: str(mapping(framework).get("version", "")) for name, framework in frameworks.items()}
 
 
-def _target(plan: Plan, job: JobNote, seen: Report) -> RecordedTarget:
-    processor, target = mapping(seen.get("processor")), plan.target
+def _target(plan: Plan, job: JobNote, report: Report) -> RecordedTarget:
+    processor, target = mapping(report.get("processor")), plan.target
     return RecordedTarget(
         name=target.name,
         scheduler=target.scheduler.value,
-        hostname=str(seen.get("hostname") or job.get("nodes") or ""),
+        hostname=str(report.get("hostname") or job.get("nodes") or ""),
         processor=str(processor.get("model") or ""),
         architecture=target.processor.architecture,
         cores=target.processor.cores,
         memory=target.processor.memory,
-        accelerator=accelerator(target, seen),
+        accelerator=accelerator(target, report),
     )
 
 
@@ -211,11 +217,11 @@ def _steps(report: Report | None) -> Steps | None:
     steps = mapping(mapping(report).get("steps"))
     if not report or not steps:
         return None
-    imports = [mapping(each).get("import_seconds") for each in mapping(report.get("frameworks")).values()]
-    known = {name: steps[name] for name in Steps.model_fields if name in steps}
+    imports = [mapping(framework).get("import_seconds") for framework in mapping(report.get("frameworks")).values()]
+    fields = {name: steps[name] for name in Steps.model_fields if name in steps}
     return Steps(
-        **known,
-        import_seconds=max((each for each in imports if each), default=None),
+        **fields,
+        import_seconds=max((seconds for seconds in imports if seconds), default=None),
         peak_memory_bytes=report.get("peak_memory_bytes"),
     )
 
@@ -223,8 +229,8 @@ def _steps(report: Report | None) -> Steps | None:
 def _records_file(folder: Path, suite: str) -> Path | None:
     """Of the project that a deployment belongs to; None of one that only tries what would happen."""
     origin = DeploymentStore(folder).origin
-    noted = Path(origin["state"]) if origin.get("state") else None
-    state = moved_with(folder, noted, noted) if noted else None
+    noted_state = Path(origin["state"]) if origin.get("state") else None
+    state = moved_with(folder, noted_state, noted_state) if noted_state else None
     return state / RECORDS / f"{suite}.jsonl" if state and folder.is_relative_to(state) else None
 
 
@@ -251,8 +257,8 @@ def _append(path: Path, record: Record) -> bool:
 
 def _is_same(line: bytes, record: Record) -> bool:
     try:
-        known = json.loads(line)
-        run = (known["plan"], known["allocation"]["job_id"], known["position"])
+        earlier = json.loads(line)
+        run = (earlier["plan"], earlier["allocation"]["job_id"], earlier["position"])
         return bool(run == (record.plan, record.allocation.job_id, record.position))
     except (ValueError, KeyError, TypeError):
         return False

@@ -9,13 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from modak_ansible.model.quantities import counted, format_size
-from modak_ansible.stages.base import Answer, Outcome, Stage, noted
+from modak_ansible.stages.base import Answer, Outcome, Stage, timed_stage
 from modak_ansible.stages.jobs.direct import ask
 from modak_ansible.stages.jobs.query import note_jobs
 from modak_ansible.stages.results import fetch_results, keep_results, outputs_of, wanted_files
 from modak_ansible.store.record import NOT_RUN, living_jobs
 from modak_ansible.target.core.files import Lock
-from modak_ansible.target.jobs.results import Asked, Results, left_by
+from modak_ansible.target.jobs.results import JobResults, ResultsQuestion, left_by
 from modak_ansible.target.jobs.situation import Situation
 from modak_ansible.transport.rsync import pull
 
@@ -29,10 +29,12 @@ def fetch_all(stages: Sequence[Stage]) -> Outcome:
     names = {stage.folder.name: stage for stage in stages}
     outputs = {name: outputs_of(stage) for name, stage in names.items()}
     answer = stages[0].call("modak_results", workspace=stages[0].plan["target"]["workspace"], outputs=outputs)
-    listed: dict[str, Results] = answer["listed"]
+    results_of: dict[str, JobResults] = answer["listed"]
 
     def wanted_paths() -> list[str]:
-        return [f"{name}/{file['path']}" for name, stage in names.items() for file in wanted_files(stage, listed[name])]
+        return [
+            f"{name}/{file['path']}" for name, stage in names.items() for file in wanted_files(stage, results_of[name])
+        ]
 
     if stages[0].check:
         paths = wanted_paths()
@@ -43,13 +45,13 @@ def fetch_all(stages: Sequence[Stage]) -> Outcome:
         paths = wanted_paths()
         if paths:
             pull(stages[0].connection, answer["folder"], paths, arrived, stages[0].say)
-        changed = [_keep(stage, listed[name], arrived / name) for name, stage in names.items()]
+        changed = [_keep(stage, results_of[name], arrived / name) for name, stage in names.items()]
         for name in names:
             shutil.rmtree(arrived / name, ignore_errors=True)
         with suppress(OSError):  # what is left there is another campaign's
             arrived.rmdir()
-    size = sum(file["size"] for each in listed.values() for file in each["files"])
-    files = counted(sum(len(each["files"]) for each in listed.values()), "file")
+    size = sum(file["size"] for results in results_of.values() for file in results["files"])
+    files = counted(sum(len(results["files"]) for results in results_of.values()), "file")
     message = f"{files} of {counted(len(stages), 'job')}, {format_size(size)}, in {stages[0].folder.parent}"
     return Outcome(any(changed), message)
 
@@ -68,13 +70,13 @@ def look(stages: Sequence[Stage], seconds: float | None = None) -> Answer:
         ModakError: it cannot be told.
     """
     first = stages[0]
-    asked: Asked = {
+    question: ResultsQuestion = {
         "workspace": first.plan["target"]["workspace"],
         "scheduler": first.plan["job"]["scheduler"],
         "job_ids": living_jobs({stage.deployment: stage.record.read() for stage in stages}),
         "outputs": {stage.deployment: outputs_of(stage) for stage in stages},
     }
-    answer = ask(first.connection, left_by, asked, seconds=seconds)
+    answer = ask(first.connection, left_by, question, seconds=seconds)
     note_jobs(first.folder.parent, {job["deployment"]: job for job in answer["jobs"]}, first.plan)
     return answer
 
@@ -87,7 +89,7 @@ def fetch(stages: Sequence[Stage]) -> Outcome:
     """
     if len(stages) > 1:
         return keep_all_results(stages)
-    with noted(stages[0], "results") as finish:
+    with timed_stage(stages[0], "results") as finish:
         outcome = fetch_results(stages[0])
         finish(outcome)
     return outcome
@@ -96,17 +98,17 @@ def fetch(stages: Sequence[Stage]) -> Outcome:
 def keep_all_results(stages: Sequence[Stage]) -> Outcome:
     """Fetches what the jobs of deployments left, or have written so far, by the records of the deployments."""
     situations = {stage.deployment: Situation.of(stage.store.job) for stage in stages}
-    begun = [
+    begun_stages = [
         stage
         for stage in stages
         if (job := situations[stage.deployment]).job_id
         and not job.explanation.startswith(NOT_RUN)
         and (not job.is_living or job.started or stage.store.has_old_results)
     ]
-    return fetch_all(begun) if begun else Outcome(False, "no training has begun")
+    return fetch_all(begun_stages) if begun_stages else Outcome(False, "no training has begun")
 
 
-def _keep(stage: Stage, listed: Results, arrived: Path) -> bool:
+def _keep(stage: Stage, results: JobResults, arrived: Path) -> bool:
     """Moves what has arrived of one deployment to its place."""
 
     def bring(paths: list[str], part: Path) -> None:
@@ -115,8 +117,8 @@ def _keep(stage: Stage, listed: Results, arrived: Path) -> bool:
             if (arrived / path).is_file():
                 shutil.move(arrived / path, part / path)
 
-    named = replace(stage, say=lambda text: stage.say(f"{stage.plan['training']}: {text}"))
-    with noted(stage, "results") as finish:
-        outcome = keep_results(named, listed, bring)
+    named_stage = replace(stage, say=lambda text: stage.say(f"{stage.plan['training']}: {text}"))
+    with timed_stage(stage, "results") as finish:
+        outcome = keep_results(named_stage, results, bring)
         finish(outcome)
     return outcome.changed

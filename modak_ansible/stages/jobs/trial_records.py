@@ -39,18 +39,18 @@ def trial_records(plan: PlanJson, job: JobNote, report: TuningReport) -> list[Re
     Raises:
         ValidationError: the plan or what a trial reported is not of our form.
     """
-    found = (plan.get("tuning") or {}).get("candidates", [])
-    candidates = {candidate["name"]: candidate for candidate in found}
-    known = [trial for trial in report.trials if trial.candidate in candidates]
-    return [_record(plan, candidates[each.candidate], job, report, each) for each in known]
+    planned = (plan.get("tuning") or {}).get("candidates", [])
+    candidates = {candidate["name"]: candidate for candidate in planned}
+    trials = [trial for trial in report.trials if trial.candidate in candidates]
+    return [_record(plan, candidates[trial.candidate], job, report, trial) for trial in trials]
 
 
 def _record(
     plan: PlanJson, candidate: TuningCandidate, job: JobNote, report: TuningReport, trial: TuningTrial
 ) -> Record:
-    tried = Plan.model_validate(as_trained(plan, candidate))
-    said = {"hostname": report.hostname, **trial.report, "steps": trial.steps}
-    record = record_of(tried, {**job, "state": "COMPLETED"}, said, None)
+    tried_plan = Plan.model_validate(as_trained(plan, candidate))
+    reported = {"hostname": report.hostname, **trial.report, "steps": trial.steps}
+    record = record_of(tried_plan, {**job, "state": "COMPLETED"}, reported, None)
     settings = candidate["settings"]
     batch = int(settings.get("batch_size", 0)) * int(settings.get("accumulation", 1))  # of a step of the optimiser
     work = record.work.model_copy(update={"batch_size": batch}) if batch else record.work

@@ -27,7 +27,7 @@ class Row:
     # how many times as fast as the stock run, of the same rung; None where they have none in common
     over_stock: float | None
     over_plan: float | None  # the same over the plan's choice
-    told: str  # what became of it
+    outcome: str  # what became of it
 
 
 def read_report(folder: Path) -> TuningReport | None:
@@ -40,9 +40,9 @@ def read_report(folder: Path) -> TuningReport | None:
 
 def trained_of(report: TuningReport | None, plan: Plan) -> TuningCandidate | None:
     """The candidate of a plan that trained, where it is not the plan's own choice."""
-    found = (plan.get("tuning") or {}).get("candidates", [])
+    candidates = (plan.get("tuning") or {}).get("candidates", [])
     name = report.best if report else ""
-    return next((each for each in found[1:] if each["name"] == name), None)
+    return next((candidate for candidate in candidates[1:] if candidate["name"] == name), None)
 
 
 def as_trained(plan: Plan, candidate: TuningCandidate | None) -> Plan:
@@ -58,27 +58,29 @@ def as_trained(plan: Plan, candidate: TuningCandidate | None) -> Plan:
     return {**plan, "choices": choices, "candidates": rows, "job": job}
 
 
-def rows_of(report: TuningReport, plan: Plan) -> list[Row]:
+def tuning_rows(report: TuningReport, plan: Plan) -> list[Row]:
     """Every candidate, the fastest first, and those that were not measured last; no combination that was not tried."""
-    planned = (plan.get("tuning") or {}).get("candidates", [])
-    stock = next((each["name"] for each in planned if each["is_stock"]), "")
-    combined = {each["name"] for each in planned if each.get("parts")}
-    names = [name for name, each in report.candidates.items() if each.outcome != "untried" or name not in combined]
-    rows = [_row(report, name, stock, planned[0]["name"]) for name in names]
+    candidates = (plan.get("tuning") or {}).get("candidates", [])
+    stock = next((candidate["name"] for candidate in candidates if candidate["is_stock"]), "")
+    combined = {candidate["name"] for candidate in candidates if candidate.get("parts")}
+    names = [
+        name for name, candidate in report.candidates.items() if candidate.outcome != "untried" or name not in combined
+    ]
+    rows = [_row(report, name, stock, candidates[0]["name"]) for name in names]
     return sorted(rows, key=lambda row: (row.trial is None, row.name != report.best, -(row.over_plan or 0)))
 
 
 def _row(report: TuningReport, name: str, stock: str, own: str) -> Row:
-    found = report.candidates[name]
+    candidate = report.candidates[name]
     measured = [trial for trial in report.trials if trial.candidate == name and trial.score]
-    told = "trains" if name == report.best else found.reason or ("" if measured else found.outcome)
+    outcome = "trains" if name == report.best else candidate.reason or ("" if measured else candidate.outcome)
     return Row(
         name=name,
-        title=found.title,
-        trial=measured[-1] if measured and found.outcome == "measured" else None,
+        title=candidate.title,
+        trial=measured[-1] if measured and candidate.outcome == "measured" else None,
         over_stock=ratio(report, stock, name),
         over_plan=ratio(report, own, name),
-        told=told,
+        outcome=outcome,
     )
 
 
@@ -88,12 +90,12 @@ def ratio(report: TuningReport, old: str, new: str) -> float | None:
     Both were measured in each, and others kept the machine as busy while one ran as while the other did.
     """
     trials = {(trial.rung, trial.candidate): trial for trial in report.trials if trial.score}
-    found = []
+    ratios = []
     for rung in {rung for rung, _ in trials}:
         before, after = trials.get((rung, old)), trials.get((rung, new))
         if before and after and before.score and after.score and _are_alike(before, after, report.busy):
-            found.append(before.score / after.score)
-    return geometric_mean(found) if found else None
+            ratios.append(before.score / after.score)
+    return geometric_mean(ratios) if ratios else None
 
 
 def _busy(trial: TuningTrial) -> float | None:
@@ -102,22 +104,22 @@ def _busy(trial: TuningTrial) -> float | None:
     return float(cores) if isinstance(cores, int | float) else None
 
 
-def _are_alike(one: TuningTrial, other: TuningTrial, busy: float) -> bool:
-    mine, theirs = _busy(one), _busy(other)
-    return mine is None or theirs is None or abs(mine - theirs) <= busy
+def _are_alike(trial: TuningTrial, other_trial: TuningTrial, most: float) -> bool:
+    first, second = _busy(trial), _busy(other_trial)
+    return first is None or second is None or abs(first - second) <= most
 
 
 def ratios_of_steps(report: TuningReport, plan: Plan) -> list[float]:
     """How many times as fast as the stock run the choice made its steps, turn by turn, where they can be compared."""
     choice, stock = (plan.get("tuning") or {})["candidates"][:2]
     trials = {(trial.rung, trial.candidate): trial for trial in report.trials}
-    found = []
+    ratios = []
     for rung in range(1, len(report.trials) + 1):
-        mine, theirs = trials.get((rung, choice["name"])), trials.get((rung, stock["name"]))
-        step, other = (trial.seconds_of("median") if trial else None for trial in (mine, theirs))
-        if mine and theirs and step and other and _are_alike(mine, theirs, report.busy):
-            found.append(other / stock["work_per_step"] / (step / choice["work_per_step"]))
-    return found
+        of_choice, of_stock = trials.get((rung, choice["name"])), trials.get((rung, stock["name"]))
+        step, other = (trial.seconds_of("median") if trial else None for trial in (of_choice, of_stock))
+        if of_choice and of_stock and step and other and _are_alike(of_choice, of_stock, report.busy):
+            ratios.append(other / stock["work_per_step"] / (step / choice["work_per_step"]))
+    return ratios
 
 
 def _compared_with_stock(report: TuningReport, plan: Plan) -> str:
@@ -129,9 +131,9 @@ def _compared_with_stock(report: TuningReport, plan: Plan) -> str:
         apart = f"{counted(len(ratios), 'turn')}, {min(ratios):.2f} to {max(ratios):.2f}"
         return f"{median(ratios):.2f}x of stock, measured here{trained} ({apart}; {spent})"
     if ratios:
-        more = math.ceil(_TURNS_TO_TELL * report.spent / 10) * 10
+        limit = math.ceil(_TURNS_TO_TELL * report.spent / 10) * 10
         return (
-            f"{ratios[0]:.2f}x of stock in one turn, which may be noise; compare_with_stock: {more} has more ({spent})"
+            f"{ratios[0]:.2f}x of stock in one turn, which may be noise; compare_with_stock: {limit} has more ({spent})"
         )
     out = [
         f"{candidate.title}: {candidate.reason}"
@@ -149,7 +151,7 @@ def _compared_with_stock(report: TuningReport, plan: Plan) -> str:
     return f"could not be compared: {'; '.join(out) or why}{trained}"
 
 
-def summary_pairs(report: TuningReport | None, plan: Plan) -> list[tuple[str, str]]:
+def tuning_pairs(report: TuningReport | None, plan: Plan) -> list[tuple[str, str]]:
     """What tuning amounts to, as pairs of a title and a text; nothing where there was none."""
     tuning = plan.get("tuning")
     if report is None or not tuning:
@@ -159,19 +161,19 @@ def summary_pairs(report: TuningReport | None, plan: Plan) -> list[tuple[str, st
     spent = f"{len(report.trials)} trials in {format_seconds(report.spent)} of {format_seconds(report.budget)}"
     if not report.best:
         return [("tuning", f"no candidate could be measured ({report.reason or report.state}), {spent}")]
-    row = next(row for row in rows_of(report, plan) if row.name == report.best)
-    tried = sum(each.outcome != "untried" for each in report.candidates.values())
-    words = [f"{row.title} of {counted(tried, 'candidate')}"]
+    row = next(row for row in tuning_rows(report, plan) if row.name == report.best)
+    count = sum(candidate.outcome != "untried" for candidate in report.candidates.values())
+    words = [f"{row.title} of {counted(count, 'candidate')}"]
     step = row.trial.seconds_of("median") if row.trial else None
     words += [f"{step * 1e3:.2f} ms a step"] if step else []
     words += [f"{row.over_plan:.2f}x the plan's choice"] if row.over_plan and row.name != "c0" else []
     words += [f"{row.over_stock:.2f}x stock"] if row.over_stock else []
     ended = "" if report.state == "finished" else f"; {report.state}: {report.reason or 'it did not finish'}"
     lines = [("tuning", f"{', '.join(words)}; {spent}{ended}")]
-    busy = [trial for trial in report.trials if (_busy(trial) or 0.0) > report.busy]
-    if busy:
-        most = max(_busy(each) or 0.0 for each in busy)
-        text = f"others kept up to {most:.1f} cores busy during {len(busy)} of the trials, and slowed them"
+    slowed = [trial for trial in report.trials if (_busy(trial) or 0.0) > report.busy]
+    if slowed:
+        most_cores = max(_busy(trial) or 0.0 for trial in slowed)
+        text = f"others kept up to {most_cores:.1f} cores busy during {len(slowed)} of the trials, and slowed them"
         lines.append(("tuning", text))
     out = [
         (candidate.title, candidate.reason) for candidate in report.candidates.values() if candidate.outcome == "out"

@@ -29,8 +29,12 @@ def seen_of(images: tuple[SeenImage, ...], image: GivenImage, address: str) -> S
     """What is known of an image on a target; None where nobody has looked into it, not for all that counts
     today, or its checksum is another."""
     key = (image.source, image.python, address)
-    seen = next((item for item in images if _key(item) == key), None)
-    return seen if seen and seen.look == LOOK and image.checksum in (None, "", seen.sha256) else None
+    seen_image = next((item for item in images if _key(item) == key), None)
+    return (
+        seen_image
+        if seen_image and seen_image.look == LOOK and image.checksum in (None, "", seen_image.sha256)
+        else None
+    )
 
 
 def forget_image(state: Path, source: str, python: str, address: str) -> None:

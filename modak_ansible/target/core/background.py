@@ -81,8 +81,8 @@ class Activity:
     def tell(self, text: str) -> None:
         """Keeps a line that somebody should know, whenever they look."""
         print(text, flush=True)  # noqa: T201 - the log
-        told = (read_json(self._status) or {}).get("told", [])
-        self._write(state="running", told=[*told, text])
+        messages = (read_json(self._status) or {}).get("told", [])
+        self._write(state="running", told=[*messages, text])
 
     def status(self) -> Status:
         status = cast("Status | None", read_json(self._status))
@@ -135,8 +135,8 @@ class Activity:
         try:
             work(self)
         except ModakError as error:
-            told = {"lacks": getattr(error, "lacks", ""), "is_unreached": isinstance(error, NotReached)}
-            self._write(state="failed", message=error.message, hint=error.hint, **told)
+            details = {"lacks": getattr(error, "lacks", ""), "is_unreached": isinstance(error, NotReached)}
+            self._write(state="failed", message=error.message, hint=error.hint, **details)
         except Exception as error:  # noqa: BLE001 - whatever it was must reach the user, who waits elsewhere
             traceback.print_exc()
             self._write(state="failed", message=f"{type(error).__name__}: {error}", hint=f"see {self.log}")
@@ -147,8 +147,8 @@ class Activity:
 
     def _redirect(self, started: int) -> None:
         log = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        nothing = os.open(os.devnull, os.O_RDONLY)
-        for number, source in ((0, nothing), (1, log), (2, log)):
+        devnull = os.open(os.devnull, os.O_RDONLY)
+        for number, source in ((0, devnull), (1, log), (2, log)):
             os.dup2(source, number)
         os.write(started, b"1")
         os.close(started)

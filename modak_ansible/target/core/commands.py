@@ -9,7 +9,7 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-from ...schedulers.base import CommandResult, Run
+from ...schedulers.base import CommandResult, CommandRunner
 
 _REST_SECONDS = 3.0
 # Schedulers are often installed in folders of their own, which login shells alone have in PATH.
@@ -67,10 +67,10 @@ def _outside_of_jobs(environment: dict[str, str]) -> dict[str, str]:
 def find_program(*names: str) -> str | None:
     """The path of the first of some programs that is there."""
     path = full_environment()["PATH"]
-    return next((found for found in (shutil.which(name, path=path) for name in names) if found), None)
+    return next((program for program in (shutil.which(name, path=path) for name in names) if program), None)
 
 
-class TimedRun(Run):
+class TimedRun(CommandRunner):
     """Runs commands in a folder, each within a time limit: a scheduler whose node has died can hang for ever.
 
     With ``keep_locks`` a command that outlives this process keeps the locks that it holds.

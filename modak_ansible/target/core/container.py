@@ -15,7 +15,7 @@ from .workspace import resolved
 # What a target may say of its container_runtime.
 RUNTIMES = (*CONTAINER_RUNTIMES, "none")
 # How the files of images end.
-IMAGE_ENDINGS = tuple(sorted({each.ending for each in CONTAINER_RUNTIMES.values()}))
+IMAGE_ENDINGS = tuple(sorted({runtime.ending for runtime in CONTAINER_RUNTIMES.values()}))
 # Signing and verifying read a whole image.
 _SIGNING_SECONDS = 900.0
 # A smaller range is none to Apptainer and Singularity.
@@ -29,14 +29,14 @@ def find_runtime(preference: str) -> str:
         ModakError: it is not there.
     """
     names = CONTAINER_RUNTIMES[preference].programs
-    found = find_program(*names)
-    if found is None:
+    program = find_program(*names)
+    if program is None:
         raise ModakError(
             f"neither {' nor '.join(names)} is on the target" if len(names) > 1 else f"{names[0]} is not on the target",
             hint="module load it in a file that non-interactive shells there read, such as ~/.bashrc; "
             "or set container_runtime to none",
         )
-    return found
+    return program
 
 
 def check_fakeroot() -> None:
@@ -60,7 +60,7 @@ def check_fakeroot() -> None:
 
 def _has_range(path: Path, name: str, number: int) -> bool:
     ranges = re.findall(r"(?m)^([^:\n]+):\d+:(\d+)\s*$", read_text(path))
-    return any(who in (name, str(number)) and int(count) >= _LEAST_IDS for who, count in ranges)
+    return any(owner in (name, str(number)) and int(count) >= _LEAST_IDS for owner, count in ranges)
 
 
 def knows_zstd() -> bool:

@@ -162,10 +162,10 @@ def sha256_of(path: Path) -> str:
 
 def free_bytes(path: Path) -> int:
     """Bytes that the user may still write below a folder, or below the nearest one that is there."""
-    return shutil.disk_usage(nearest(path)).free
+    return shutil.disk_usage(nearest_folder(path)).free
 
 
-def nearest(path: Path) -> Path:
+def nearest_folder(path: Path) -> Path:
     """A path, or of what is above it the nearest that is there."""
     while not os.path.exists(path):  # pathlib's raises where a folder above may not be entered
         path = path.parent
@@ -210,8 +210,8 @@ def lack_of(error: OSError, folder: Path) -> str:
 def lack_in(text: str) -> str:
     """The same, by what a program has printed of its errors."""
     for number, sign in _SAID.items():
-        if said := [line for line in text.splitlines() if sign.search(line)]:
-            is_open = number == errno.ENOSPC and all(map(_MAKES.search, said))
+        if errors := [line for line in text.splitlines() if sign.search(line)]:
+            is_open = number == errno.ENOSPC and all(map(_MAKES.search, errors))
             return _NO_ROOM_OR_INODES if is_open else NO_ROOM[number]
     return ""
 
@@ -246,8 +246,8 @@ def tail(path: Path, lines: int) -> list[str]:
             text = without_controls(file.read().decode("utf-8", errors="replace"))
     except OSError:
         return []
-    found = [line.rstrip() for line in text.replace("\r", "\n").splitlines() if line.strip()]
-    return found[-lines:]
+    last_lines = [line.rstrip() for line in text.replace("\r", "\n").splitlines() if line.strip()]
+    return last_lines[-lines:]
 
 
 def read_on(path: Path, offset: int, *, to_end: bool) -> tuple[str, int]:
@@ -343,11 +343,11 @@ class Lock:
 def _is_at(path: Path, file: int) -> bool:
     """Whether an open file is the one that lies at a path."""
     try:
-        there = path.stat()
+        at_path = path.stat()
     except OSError:
         return False
-    mine = os.fstat(file)
-    return (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino)
+    opened = os.fstat(file)
+    return (at_path.st_dev, at_path.st_ino) == (opened.st_dev, opened.st_ino)
 
 
 def _of_this_machine(path: Path) -> Path | None:
@@ -355,8 +355,10 @@ def _of_this_machine(path: Path) -> Path | None:
     folder = _LOCAL / f"modak-locks-{os.getuid()}"
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
-        known = folder.lstat()
+        stat_result = folder.lstat()
     except OSError:
         return None
-    is_private = stat.S_ISDIR(known.st_mode) and known.st_uid == os.getuid() and not known.st_mode & 0o077
+    is_private = (
+        stat.S_ISDIR(stat_result.st_mode) and stat_result.st_uid == os.getuid() and not stat_result.st_mode & 0o077
+    )
     return folder / hashlib.sha256(str(path.resolve()).encode()).hexdigest() if is_private else None

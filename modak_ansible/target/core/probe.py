@@ -10,8 +10,8 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple, TypedDict
 
 from ...errors import ModakError
 from ...schedulers.containers import CONTAINER_RUNTIMES
-from ...schedulers.known import SCHEDULERS
 from ...schedulers.pbs.pbspro import is_pbspro
+from ...schedulers.registry import SCHEDULERS
 from .answer import answered
 from .commands import TimedRun, find_program, user_name
 from .files import free_bytes, lack_of_room, read_text
@@ -67,20 +67,20 @@ def probe(workspace: Workspace, scheduler: str, container_runtime: str, *, creat
         raise ModakError(problem, hint=hint)
     if create:
         workspace.create()
-    free = free_bytes(workspace.path)
-    if free < _SMALLEST:
+    free_space = free_bytes(workspace.path)
+    if free_space < _SMALLEST:
         raise ModakError(
-            f"the disk is full: {workspace.path} has {free // 10**6} MB left",
+            f"the disk is full: {workspace.path} has {free_space // 10**6} MB left",
             hint=_ELSEWHERE,
         )
     if create and (lack := lack_of_room(workspace.path)):
         raise ModakError(f"{lack} at {workspace.path}", hint=_ELSEWHERE)
-    known = CONTAINER_RUNTIMES.get(container_runtime)
-    runtime = find_program(*known.programs) if known else None
+    kind = CONTAINER_RUNTIMES.get(container_runtime)
+    runtime = find_program(*kind.programs) if kind else None
     return {
         **machine_facts(),
         "workspace": str(workspace.path),
-        "free_bytes": free,
+        "free_bytes": free_space,
         "container_runtime": version_of(runtime) if runtime else None,
         # Torque's commands print the version of whatever takes their place
         "scheduler": version_of("sbatch") if scheduler == "slurm" else SCHEDULERS[scheduler].title,
@@ -88,21 +88,21 @@ def probe(workspace: Workspace, scheduler: str, container_runtime: str, *, creat
     }
 
 
-def look(given: Mapping[str, Any], *, create: bool = True) -> Dict[str, object]:
+def look(parameters: Mapping[str, Any], *, create: bool = True) -> Dict[str, object]:
     """What the module modak_probe answers.
 
     Raises:
         ModakError: something that every deployment needs is missing.
     """
-    workspace = Workspace(given["workspace"])
-    facts = probe(workspace, given["scheduler"], given["container_runtime"], create=create)
-    completed = [name for name in given["deployments"].split() if has_completed(workspace.deployments / name)]
+    workspace = Workspace(parameters["workspace"])
+    facts = probe(workspace, parameters["scheduler"], parameters["container_runtime"], create=create)
+    completed = [name for name in parameters["deployments"].split() if has_completed(workspace.deployments / name)]
     return {"changed": False, "facts": facts, "completed": completed}
 
 
-def looked(given: Mapping[str, Any]) -> Mapping[str, object]:
+def looked(parameters: Mapping[str, Any]) -> Mapping[str, object]:
     """The same for whoever asks without the module, errors included."""
-    return answered(lambda: look(given))
+    return answered(lambda: look(parameters))
 
 
 def missing_commands(scheduler: str) -> List[str]:
@@ -150,8 +150,8 @@ def _whose_qstat() -> str:
     if version.lower().startswith("version:"):
         return "torque"
     # Grid Engine's says no version, and its other programs lie beside it; others have a qconf, too, such as Qt's users
-    own, found = find_program("qconf"), find_program("qstat")
-    return GRID_ENGINE if own and found and Path(own).parent == Path(found).parent else ""
+    qconf, qstat = find_program("qconf"), find_program("qstat")
+    return GRID_ENGINE if qconf and qstat and Path(qconf).parent == Path(qstat).parent else ""
 
 
 def machine_facts() -> MachineFacts:

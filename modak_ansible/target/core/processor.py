@@ -25,7 +25,7 @@ def model_of(block: Mapping[str, str]) -> str:
     Args:
         block: one of /proc/cpuinfo.
     """
-    name, family, model = (block.get(each, "") for each in ("model name", "cpu family", "model"))
+    name, family, model = (block.get(field, "") for field in ("model name", "cpu family", "model"))
     name = name or block.get("cpu", "").partition(",")[0]  # of a POWER: POWER9, altivec supported
     unnumbered = name and family and model and not any(map(str.isdigit, name))
     return f"{name} family {family} model {model}" if unnumbered else name

@@ -25,9 +25,11 @@ def stamp_of(file: Path) -> str:
     Raises:
         OSError: it is not there.
     """
-    known = file.stat()
-    moments = (f"{each // 10**9}.{each % 10**9:09}" for each in (known.st_mtime_ns, known.st_ctime_ns))
-    return f"{known.st_size} {known.st_ino} {' '.join(moments)}"
+    stat_result = file.stat()
+    moments = (
+        f"{moment // 10**9}.{moment % 10**9:09}" for moment in (stat_result.st_mtime_ns, stat_result.st_ctime_ns)
+    )
+    return f"{stat_result.st_size} {stat_result.st_ino} {' '.join(moments)}"
 
 
 def write_seal(seal: Path, image: Path, sha256: str) -> None:
@@ -46,14 +48,14 @@ def is_intact(image: Path, seal: Path, sha256: str = "") -> bool:
     Args:
         sha256: serves where there is no seal yet.
     """
-    known, _, stamp = read_text(seal).partition(" ")
+    digest, _, stamp = read_text(seal).partition(" ")
     try:
-        found = stamp_of(image)
-        if known and stamp == found:
+        current_stamp = stamp_of(image)
+        if digest and stamp == current_stamp:
             return True
-        if sha256_of(image) != (known or sha256):
+        if sha256_of(image) != (digest or sha256):
             return False
-        write_whole(seal, f"{known or sha256} {found}\n")
+        write_whole(seal, f"{digest or sha256} {current_stamp}\n")
     except OSError:
         return False
     return True

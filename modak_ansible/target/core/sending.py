@@ -43,7 +43,7 @@ for line in asked:
 """
 
 
-def sent(function: Callable[[Any], Any], arguments: Mapping[str, Any]) -> bytes:
+def call_of(function: Callable[[Any], Any], arguments: Mapping[str, Any]) -> bytes:
     """What READER reads, to run a function of the target side once.
 
     Args:
@@ -54,13 +54,13 @@ def sent(function: Callable[[Any], Any], arguments: Mapping[str, Any]) -> bytes:
 
 def opening(function: Callable[[Any], Any]) -> bytes:
     """What READER reads first, to run a function of the target side as often as it is asked."""
-    given = {
+    program = {
         "sources": sources_for(function),
         "module": function.__module__,
         "function": function.__name__,
         WORD: _BEGIN,
     }
-    packed = zlib.compress(json.dumps(given).encode(), 1)
+    packed = zlib.compress(json.dumps(program).encode(), 1)
     return b"%d\n%s" % (len(packed), packed)
 
 
@@ -72,7 +72,7 @@ def question(arguments: Mapping[str, Any]) -> bytes:
 def answer_in(output: bytes) -> Any:
     """What a function gave, of all that was written; None where there is no such line, or half of one."""
     lines = output.decode(errors="replace").splitlines()
-    line = next((each for each in reversed(lines) if each.startswith(_ANSWER)), "")
+    line = next((line for line in reversed(lines) if line.startswith(_ANSWER)), "")
     try:
         return json.loads(line[len(_ANSWER) :])
     except ValueError:
@@ -84,8 +84,10 @@ def sources_for(function: Callable[[Any], Any]) -> Dict[str, str]:
     """The texts of our modules that are loaded, by their names, and of the packages around them, which need none."""
     root = function.__module__.partition(".target.")[0]
     names = [name for name in sys.modules if name.startswith(tuple(f"{root}.{part}" for part in _PARTS))]
-    found = {name: inspect.getsource(sys.modules[name]) for name in names if not hasattr(sys.modules[name], "__path__")}
-    for name in list(found):
+    sources = {
+        name: inspect.getsource(sys.modules[name]) for name in names if not hasattr(sys.modules[name], "__path__")
+    }
+    for name in list(sources):
         parts = name.split(".")
-        found.update({".".join(parts[:count]): "" for count in range(1, len(parts))})
-    return found
+        sources.update({".".join(parts[:count]): "" for count in range(1, len(parts))})
+    return sources

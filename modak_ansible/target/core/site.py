@@ -70,24 +70,24 @@ class Site:
         return path
 
 
-def read_site(given: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> Site:
+def read_site(settings: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> Site:
     """The settings of this machine; what a blueprint gives for the site goes before what the machine says.
 
     Args:
-        given: the site settings of a plan; ``otherwise`` holds what serves where the machine says nothing.
+        settings: the site settings of a plan; ``otherwise`` holds what serves where the machine says nothing.
     """
-    otherwise = given.get("otherwise") or {}
+    otherwise = settings.get("otherwise") or {}
     pip = pip_settings(environment)
     if not any(name in pip for name in _PIP_SOURCES):
         pip.update(otherwise.get("pip") or {})
-    if given.get("pip_index_url"):
-        pip["index-url"] = given["pip_index_url"]
+    if settings.get("pip_index_url"):
+        pip["index-url"] = settings["pip_index_url"]
     for name, key in (("extra-index-url", "pip_extra_index_urls"), ("find-links", "pip_find_links")):
-        if given.get(key):
-            pip[name] = " ".join([*given[key], *pip.get(name, "").split()])
-    own = given.get("certificate_bundle")
+        if settings.get(key):
+            pip[name] = " ".join([*settings[key], *pip.get(name, "").split()])
+    own = settings.get("certificate_bundle")
     bundles = [str(resolved(own))] if own else certificate_bundles(environment, pip)
-    return Site(bundles, pip, proxies(environment), given.get("apt_mirror"), otherwise.get("apt_mirror"))
+    return Site(bundles, pip, proxies(environment), settings.get("apt_mirror"), otherwise.get("apt_mirror"))
 
 
 class PackageSources(TypedDict):
@@ -173,8 +173,8 @@ def pip_folders(settings: Mapping[str, str]) -> list[str]:
     for entry in (settings.get("index-url", "") + " " + settings.get("extra-index-url", "")).split():
         index = local_path(entry)
         folders.append(index_folder(index) if index else None)
-    kept = {str(path if path.is_dir() else path.parent) for path in folders if path and path.exists()}
-    return sorted(folder for folder in kept if not _OWN_FOLDER.fullmatch(folder))
+    paths = {str(path if path.is_dir() else path.parent) for path in folders if path and path.exists()}
+    return sorted(folder for folder in paths if not _OWN_FOLDER.fullmatch(folder))
 
 
 def certificate_bundles(environment: Mapping[str, str], settings: Mapping[str, str]) -> list[str]:
@@ -197,16 +197,16 @@ def apt_options(bundle: str) -> tuple[list[str], list[str]]:
     Args:
         bundle: where the certificates are there.
     """
-    here, there = [], []
+    host_options, root_options = [], []
     for line in _output("apt-config", "dump").splitlines():
         option = _APT_OPTION.match(line)
         if not option:
             continue
-        here.append(line)
+        host_options.append(line)
         name = line.split(" ", 1)[0]
         if not _APT_OF_THIS_MACHINE.search(name):
-            there.append(f'{name} "{bundle}";' if option["value"].startswith("/") else line)
-    return here, there
+            root_options.append(f'{name} "{bundle}";' if option["value"].startswith("/") else line)
+    return host_options, root_options
 
 
 def debian_mirror() -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Iterator
 
 from ...errors import ModakError
-from .files import expanded, free_bytes, make_private, nearest
+from .files import expanded, free_bytes, make_private, nearest_folder
 
 # What a dataset holds, in a file beside it; and what is in a virtual environment that is whole.
 MANIFEST = ".manifest.json"
@@ -58,7 +58,7 @@ class Workspace:
         Raises:
             OSError: there may be none.
         """
-        with tempfile.NamedTemporaryFile(dir=nearest(self.path), prefix=".modak-seen-") as file:
+        with tempfile.NamedTemporaryFile(dir=nearest_folder(self.path), prefix=".modak-seen-") as file:
             yield file.name
 
     def place(self, path: str) -> Path:
@@ -84,27 +84,27 @@ def resolved(location: str) -> Path:
     Raises:
         ModakError: the variable has no value there.
     """
-    found = re.match(r"\$(\w+)", location, re.ASCII)
-    if found is None:
+    variable = re.match(r"\$(\w+)", location, re.ASCII)
+    if variable is None:
         return expanded(location)
-    name = found[1]
+    name = variable[1]
     value = os.environ.get(name) or _of_login_shell(name)
     if not value:
         raise ModakError(f"${name} is not set on the target", hint="write the path itself")
-    return Path(value + location[found.end() :])
+    return Path(value + location[variable.end() :])
 
 
 @lru_cache(maxsize=None)
 def _of_login_shell(name: str) -> str:
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             ["bash", "-lc", f'printf "\\n%s" "${{{name}:-}}"'],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, timeout=_SHELL_SECONDS,
             check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return os.fsdecode(done.stdout).rpartition("\n")[2]
+    return os.fsdecode(process.stdout).rpartition("\n")[2]
 
 
 def manifest_of(dataset: Path) -> Path:
@@ -112,10 +112,10 @@ def manifest_of(dataset: Path) -> Path:
 
 
 def _keep_private(folder: Path) -> None:
-    known = folder.stat()
-    if known.st_uid != os.getuid():
+    stat_result = folder.stat()
+    if stat_result.st_uid != os.getuid():
         raise ModakError(f"{folder} belongs to another user", hint="give the target a workspace of your own")
-    if known.st_mode & 0o077:
+    if stat_result.st_mode & 0o077:
         folder.chmod(0o700)
 
 

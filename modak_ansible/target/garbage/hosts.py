@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, TypedDict
 
 from ...errors import ModakError
 from ...schedulers.base import by_ssh
-from ..core.sending import READER, WORD, answer_in, sent
+from ..core.sending import READER, WORD, answer_in, call_of
 from ..core.workspace import Workspace
 from .garbage import Garbage, GarbageItem, Needs
 from .uses import Uses
@@ -26,7 +26,7 @@ class Collected(NamedTuple):
     problems: List[str]
 
 
-class Request(TypedDict):
+class GarbageRequest(TypedDict):
     """Of another host."""
 
     workspace: str  # its path, the same as here
@@ -53,7 +53,7 @@ def collect(
 
         def ask(host: str) -> Any:
             paths = [path[len(host) + 1 :] for path in only or () if path.startswith(f"{host}:")]
-            request: Request = {
+            request: GarbageRequest = {
                 "workspace": str(workspace.path),
                 "older_than": older_than,
                 "mark": mark,
@@ -78,7 +78,7 @@ def collect(
     return collected
 
 
-def answer(request: Request) -> Dict[str, List[GarbageItem]]:
+def answer(request: GarbageRequest) -> Dict[str, List[GarbageItem]]:
     """On the other host: what is removed, what may be, and what stays with the reason."""
     workspace = Workspace(request["workspace"])
     if (workspace.path / request["mark"]).exists():  # it is the first one's, which was looked at there
@@ -106,7 +106,7 @@ def run_there(host: str, function: Callable[[Any], Any], arguments: Mapping[str,
     """
     try:
         result = subprocess.run(
-            by_ssh(host, ["python3", "-c", READER, WORD]), input=sent(function, arguments), stdout=subprocess.PIPE,
+            by_ssh(host, ["python3", "-c", READER, WORD]), input=call_of(function, arguments), stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, timeout=_SECONDS, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired as error:

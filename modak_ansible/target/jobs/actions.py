@@ -12,7 +12,7 @@ from ..core.answer import answered
 from ..core.staging import is_log
 from ..core.workspace import Workspace
 from ..garbage.garbage import Garbage
-from .campaign import Campaign, Wanted
+from .campaign import Campaign, JobRequest
 from .operations import OPERATIONS, operate
 
 # Ansible takes long over structures with a thousand parts: what is wanted and what is answered are texts of JSON.
@@ -25,7 +25,7 @@ class Arguments:
 
     workspace: str  # the folder of images, datasets and deployments
     scheduler: str  # slurm, torque, pbspro, lsf, kubernetes or none
-    wanted: list[Wanted]  # the deployments
+    requests: list[JobRequest]  # the deployments
     folder: str = ""  # to stage, also before it is submitted: of plans and archives, below the deployments
     # to remove: the paths of images that go, too, unless others use them
     images: list[str] = field(default_factory=list)
@@ -39,23 +39,25 @@ class Arguments:
 
     @property
     def names(self) -> list[str]:
-        return [each.deployment for each in self.wanted]
+        return [request.deployment for request in self.requests]
 
 
 def act(action: str, parameters: Mapping[str, Any]) -> Answer:
     """Does what the module is asked, and gives ``changed`` and the ``answer``, which is JSON.
 
     Args:
-        parameters: as Arguments has them, with ``deployments``: a JSON list of what Wanted has.
+        parameters: as Arguments has them, with ``deployments``: a JSON list of what JobRequest has.
 
     Raises:
         ModakError: it cannot be done.
     """
-    given = {name: value for name, value in parameters.items() if name not in ("action", "deployments")}
-    arguments = Arguments(**given, wanted=[Wanted(**each) for each in json.loads(parameters["deployments"])])
+    options = {name: value for name, value in parameters.items() if name not in ("action", "deployments")}
+    arguments = Arguments(
+        **options, requests=[JobRequest(**request) for request in json.loads(parameters["deployments"])]
+    )
     workspace = Workspace(arguments.workspace)
-    names = {each.deployment: each.job_name for each in arguments.wanted}
-    ids = {each.deployment: each.job_id for each in arguments.wanted if each.job_id}
+    names = {request.deployment: request.job_name for request in arguments.requests}
+    ids = {request.deployment: request.job_id for request in arguments.requests if request.job_id}
     changed, answer = ACTIONS[action](Campaign(workspace, arguments.scheduler, names, ids), workspace, arguments)
     return {"changed": changed, "answer": json.dumps(answer)}
 
@@ -65,22 +67,24 @@ def acted(parameters: Mapping[str, Any]) -> Answer:
     return answered(lambda: act(parameters["action"], parameters))
 
 
-def _look(campaign: Campaign, workspace: Workspace, given: Arguments) -> tuple[bool, Answer]:
-    known = {name: asdict(each) for name, each in campaign.look(given.wanted).items()}
-    is_new = given.directives and any(each["situation"]["state"] == "NONE" for each in known.values())
-    starts = campaign.forecast(given.directives) if is_new else None
-    return False, {"folder": str(workspace.deployments), "known": known, "forecast": starts}
+def _look(campaign: Campaign, workspace: Workspace, arguments: Arguments) -> tuple[bool, Answer]:
+    deployments = {name: asdict(deployment) for name, deployment in campaign.look(arguments.requests).items()}
+    is_new = arguments.directives and any(
+        deployment["situation"]["state"] == "NONE" for deployment in deployments.values()
+    )
+    starts = campaign.forecast(arguments.directives) if is_new else None
+    return False, {"folder": str(workspace.deployments), "known": deployments, "forecast": starts}
 
 
-def _stage(campaign: Campaign, _: Workspace, given: Arguments) -> tuple[bool, Answer]:
-    staged = campaign.stage(given.folder, given.wanted)
+def _stage(campaign: Campaign, _: Workspace, arguments: Arguments) -> tuple[bool, Answer]:
+    staged = campaign.stage(arguments.folder, arguments.requests)
     return bool(staged), {"staged": staged}
 
 
-def _submit(campaign: Campaign, _: Workspace, given: Arguments) -> tuple[bool, Answer]:
-    if given.folder:
-        campaign.stage(given.folder, given.wanted)
-    submitted = campaign.submit(given.wanted)
+def _submit(campaign: Campaign, _: Workspace, arguments: Arguments) -> tuple[bool, Answer]:
+    if arguments.folder:
+        campaign.stage(arguments.folder, arguments.requests)
+    submitted = campaign.submit(arguments.requests)
     situations = {name: asdict(situation) for name, situation in campaign.situations(submitted.jobs).items()}
     jobs = {
         name: {"situation": {**situations[name], "job_id": job_id}, "submitted": is_new}
@@ -99,34 +103,36 @@ def _submit(campaign: Campaign, _: Workspace, given: Arguments) -> tuple[bool, A
     return any(job["submitted"] for job in jobs.values()), {"jobs": jobs, "refused": refused}
 
 
-def _watch(campaign: Campaign, _: Workspace, given: Arguments) -> tuple[bool, Answer]:
-    if given.log and not is_log(given.log):
-        raise ModakError(f"a job has no log {given.log}")
-    news = campaign.watch(given.wanted, given.seconds, log=given.log, offset=given.offset, quietly=given.quietly)
+def _watch(campaign: Campaign, _: Workspace, arguments: Arguments) -> tuple[bool, Answer]:
+    if arguments.log and not is_log(arguments.log):
+        raise ModakError(f"a job has no log {arguments.log}")
+    news = campaign.watch(
+        arguments.requests, arguments.seconds, log=arguments.log, offset=arguments.offset, quietly=arguments.quietly
+    )
     return False, asdict(news)
 
 
-def _skip(campaign: Campaign, _: Workspace, given: Arguments) -> tuple[bool, Answer]:
-    skipped = campaign.skip({each.deployment: each.reason for each in given.wanted})
+def _skip(campaign: Campaign, _: Workspace, arguments: Arguments) -> tuple[bool, Answer]:
+    skipped = campaign.skip({request.deployment: request.reason for request in arguments.requests})
     return any(skipped.values()), {"skipped": skipped}
 
 
-def _set_aside(campaign: Campaign, _: Workspace, given: Arguments) -> tuple[bool, Answer]:
-    attempts = campaign.set_aside(given.wanted)
+def _set_aside(campaign: Campaign, _: Workspace, arguments: Arguments) -> tuple[bool, Answer]:
+    attempts = campaign.set_aside(arguments.requests)
     return bool(attempts), {"attempts": attempts}
 
 
-def _remove(campaign: Campaign, workspace: Workspace, given: Arguments) -> tuple[bool, Answer]:
-    removed = campaign.remove(given.names, leave=given.leave)
+def _remove(campaign: Campaign, workspace: Workspace, arguments: Arguments) -> tuple[bool, Answer]:
+    removed = campaign.remove(arguments.names, leave=arguments.leave)
     # what another deployment uses, or is on its way to use, stays
-    images = [str(workspace.place(path)) for path in given.images]
-    gone = [image["name"] for image in Garbage(workspace, 0).remove(images)] if images else []
-    return bool(removed.removed or gone), {**asdict(removed), "images": gone}
+    images = [str(workspace.place(path)) for path in arguments.images]
+    removed_images = [image["name"] for image in Garbage(workspace, 0).remove(images)] if images else []
+    return bool(removed.removed or removed_images), {**asdict(removed), "images": removed_images}
 
 
 def _operate(operation: str) -> Callable[[Campaign, Workspace, Arguments], tuple[bool, Answer]]:
-    def perform(campaign: Campaign, _: Workspace, given: Arguments) -> tuple[bool, Answer]:
-        jobs = operate(campaign, operation, given.names)
+    def perform(campaign: Campaign, _: Workspace, arguments: Arguments) -> tuple[bool, Answer]:
+        jobs = operate(campaign, operation, arguments.names)
         return any(job.changed for job in jobs), {"jobs": [asdict(job) for job in jobs]}
 
     return perform

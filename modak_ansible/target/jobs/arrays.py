@@ -10,7 +10,7 @@ from typing import Sequence
 
 from ...errors import SchedulerAway
 from ...schedulers.base import SchedulerSilent, SubmissionRefused, SubmissionUncertain, Waits
-from ...schedulers.known import SCHEDULERS
+from ...schedulers.registry import SCHEDULERS
 from ..core.commands import TimedRun
 from ..core.files import make_private, write_whole
 from ..core.workspace import Workspace
@@ -69,13 +69,13 @@ class Arrays:
             for member in sorted(members, key=lambda member: member.path.name):  # all take them in the same order
                 locks.enter_context(member.lock)
             intents = Intents(self._scheduler, TimedRun())
-            known = {member.path.name: member.submitted(intents) for member in members}
-            new = [member for member in members if not known[member.path.name]]
+            job_ids = {member.path.name: member.submitted(intents) for member in members}
+            new = [member for member in members if not job_ids[member.path.name]]
             if new:
                 for member in new:
                     member.note_waits(waited)
-                known.update(self._submit(new, name, script, parallel, waits))
-            return {member.path.name: (known[member.path.name], member in new) for member in members}
+                job_ids.update(self._submit(new, name, script, parallel, waits))
+            return {member.path.name: (job_ids[member.path.name], member in new) for member in members}
 
     def _submit(
         self, members: Sequence[Deployment], name: str, script: str, parallel: int | None, waits: Waits

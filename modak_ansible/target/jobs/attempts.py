@@ -18,8 +18,8 @@ _GONE = ".gone"
 
 def attempts_of(folder: Path) -> list[Path]:
     """The folders of a deployment's earlier attempts, the first one first."""
-    found = [path for path in (folder / ATTEMPTS).glob("[0-9]*") if path.name.isdecimal() and (path / STATE).is_dir()]
-    return sorted(found, key=lambda path: int(path.name))
+    folders = [path for path in (folder / ATTEMPTS).glob("[0-9]*") if path.name.isdecimal() and (path / STATE).is_dir()]
+    return sorted(folders, key=lambda path: int(path.name))
 
 
 def number_of(folder: Path) -> int:
@@ -29,9 +29,9 @@ def number_of(folder: Path) -> int:
 
 def earlier_jobs(folder: Path) -> set[str]:
     """The ids of all jobs of a deployment that are not its present one: of earlier attempts, given up, or removed."""
-    known = (read_json(path / _JOBS) or {} for path in attempts_of(folder))
-    noted = f"{read_text(folder / STATE / 'forgotten')} {read_text(_gone(folder))}"
-    return {str(job_id) for each in known for job_id in each.get("jobs", ())} | {*noted.split()}
+    notes = (read_json(path / _JOBS) or {} for path in attempts_of(folder))
+    forgotten = f"{read_text(folder / STATE / 'forgotten')} {read_text(_gone(folder))}"
+    return {str(job_id) for note in notes for job_id in note.get("jobs", ())} | {*forgotten.split()}
 
 
 def remember_jobs(folder: Path) -> None:

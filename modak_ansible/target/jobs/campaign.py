@@ -19,14 +19,14 @@ from ...schedulers.base import (
     Waits,
     has_no_room,
 )
-from ...schedulers.known import SCHEDULERS
+from ...schedulers.registry import SCHEDULERS
 from ..core.commands import TimedRun
 from ..core.files import changed_at, read_on
 from ..core.staging import Files
 from ..core.workspace import Workspace
 from ..garbage.uses import Uses, paths_of
 from .arrays import Arrays, remove_arrays
-from .intent import refused
+from .intent import refusal_error
 from .job import Deployment
 from .judgement import GRACE, Ask
 from .situation import LIVING, Forecast, Situation, forecast
@@ -47,7 +47,7 @@ _Done = TypeVar("_Done")
 
 
 @dataclass
-class Wanted:
+class JobRequest:
     """A deployment of which something is wanted."""
 
     deployment: str  # its name
@@ -70,7 +70,7 @@ class Wanted:
 
 
 @dataclass
-class Known:
+class DeploymentStatus:
     """What the target knows of a deployment."""
 
     situation: Situation = field(default_factory=Situation)  # of its job
@@ -138,13 +138,13 @@ class Campaign:
     def deployment(self, name: str) -> Deployment:
         return Deployment(self._workspace, name, self._scheduler.name, self._job_names.get(name, ""))
 
-    def look(self, wanted: Iterable[Wanted]) -> dict[str, Known]:
+    def look(self, requests: Iterable[JobRequest]) -> dict[str, DeploymentStatus]:
         """What is known of deployments, by their names; the scheduler is asked for all of them at once."""
-        digests = {each.deployment: each.digest for each in wanted}
-        found = {}
+        digests = {request.deployment: request.digest for request in requests}
+        deployments = {}
         for name, situation in self.situations(digests).items():
             deployment = self.deployment(name)
-            found[name] = Known(
+            deployments[name] = DeploymentStatus(
                 situation,
                 there=deployment.path.exists(),
                 staged=bool(situation.job_id) or deployment.is_staged_as(digests[name]),
@@ -152,24 +152,24 @@ class Campaign:
                 skipped=deployment.is_skipped(),
                 waited=deployment.waited(),
             )
-        return found
+        return deployments
 
     def situations(self, names: Iterable[str]) -> dict[str, Situation]:
         """How the jobs of deployments are; one that noted its success needs no word of the scheduler's."""
         deployments = {name: self.deployment(name) for name in names}
         self.restore(deployments)
         jobs = [deployment.known_job() for deployment in deployments.values() if deployment.finished() != 0]
-        ask = self.asked([job for job in jobs if job])
+        ask = self.scheduler_records([job for job in jobs if job])
         return {name: deployment.situation(ask) for name, deployment in deployments.items()}
 
     def lost(self, names: Iterable[str]) -> dict[str, Situation]:
         """How jobs are that the caller knows to live, and whose notes went with their deployments' folders."""
-        known = {name: (self.deployment(name), job_id) for name in names if (job_id := self._job_ids.get(name))}
-        found = {name: each for name, each in known.items() if each[0].has_lost(each[1])}
-        if not found:
+        living = {name: (self.deployment(name), job_id) for name in names if (job_id := self._job_ids.get(name))}
+        lost = {name: lost_job for name, lost_job in living.items() if lost_job[0].has_lost(lost_job[1])}
+        if not lost:
             return {}
-        ask = self.asked([job_id for _, job_id in found.values()])
-        return {name: deployment.lost(job_id, ask) for name, (deployment, job_id) in found.items()}
+        ask = self.scheduler_records([job_id for _, job_id in lost.values()])
+        return {name: deployment.lost(job_id, ask) for name, (deployment, job_id) in lost.items()}
 
     def restore(self, names: Iterable[str]) -> None:
         """Notes those of them anew that live: none is to run twice."""
@@ -177,17 +177,17 @@ class Campaign:
             if not situation.is_final:
                 self.deployment(name).restore(situation.job_id)
 
-    def asked(self, job_ids: list[str], *, placed: bool = False) -> Ask:
+    def scheduler_records(self, job_ids: list[str], *, placed: bool = False) -> Ask:
         """What the scheduler says of some jobs, asked for all of them; and their places in the queue."""
         try:
             records: Mapping[str, JobRecord] = self._scheduler.statuses(TimedRun(), job_ids)
         except SchedulerSilent as error:
-            silence, known = error, error.known if isinstance(error, AccountingSilent) else {}
+            silence, known_records = error, error.known if isinstance(error, AccountingSilent) else {}
 
             def partly_silent(job_id: str) -> JobRecord | None:
-                if job_id not in known:
+                if job_id not in known_records:
                     raise silence
-                return known[job_id]
+                return known_records[job_id]
 
             return partly_silent
         return (self._scheduler.placed(TimedRun(), records) if placed else records).get
@@ -198,12 +198,12 @@ class Campaign:
 
     # --- staging
 
-    def stage(self, incoming: str, wanted: Sequence[Wanted] = ()) -> list[str]:
+    def stage(self, incoming: str, requests: Sequence[JobRequest] = ()) -> list[str]:
         """Brings deployments into being out of a folder of plans and archives, which is removed.
 
         Args:
             incoming: the folder's name, below that of the deployments.
-            wanted: the deployments, by which it is known where that was done before, and only the answer was lost.
+            requests: the deployments, by which it is known where that was done before, and only the answer was lost.
 
         Returns:
             The names of those that were staged now.
@@ -212,19 +212,19 @@ class Campaign:
             ModakError: a file is not what its plan says, or there is no room.
         """
         folder = self._workspace.deployments / incoming
-        if wanted and not folder.exists() and all(known.staged for known in self.look(wanted).values()):
+        if requests and not folder.exists() and all(deployment.staged for deployment in self.look(requests).values()):
             return []
         try:
             plans = json.loads(gzip.decompress((folder / PLANS).read_bytes()).decode())
             archives: dict[str, Files] = {}
-            used: set[str] = set()
+            used_paths: set[str] = set()
             for plan in plans:
                 name = plan["archive"]
                 if name not in archives:
                     archives[name] = Files((folder / name).read_bytes())
                 self.deployment(plan["deployment"]).stage(plan["plan"], archives[name])
-                used.update(paths_of(plan["plan"]))
-            Uses(self._workspace).mark(used)
+                used_paths.update(paths_of(plan["plan"]))
+            Uses(self._workspace).mark(used_paths)
         finally:  # one that is no good is not gone on with
             shutil.rmtree(folder, ignore_errors=True)
             self._remove_forgotten()
@@ -238,71 +238,73 @@ class Campaign:
 
     # --- submission
 
-    def submit(self, wanted: Iterable[Wanted]) -> Submitted:
+    def submit(self, requests: Iterable[JobRequest]) -> Submitted:
         """Submits jobs in turn, each at most once, up to the first that is refused.
 
         Those that may be are submitted as an array.
         """
-        done, wanted = Submitted(), list(wanted)
-        self.restore(each.deployment for each in wanted)
-        for together in _together(wanted):
+        submitted, requests = Submitted(), list(requests)
+        self.restore(request.deployment for request in requests)
+        for group in _groups(requests):
             try:
-                for each in together:
-                    if each.again:
-                        self.deployment(each.deployment).start_over()
-                rest = self._submit_arrays(together, done.jobs) if len(together) > 1 else together
+                for request in group:
+                    if request.again:
+                        self.deployment(request.deployment).start_over()
+                alone = self._submit_arrays(group, submitted.jobs) if len(group) > 1 else group
             except ModakError as error:
-                done.refused = together[0].deployment, error
-                return done
-            for each in rest:
-                submit = self.deployment(each.deployment).submit
+                submitted.refused = group[0].deployment, error
+                return submitted
+            for request in alone:
+                submit = self.deployment(request.deployment).submit
                 try:
-                    done.jobs[each.deployment] = self._behind(each.after, each.behind, submit)
+                    submitted.jobs[request.deployment] = self._submit_behind(request.after, request.behind, submit)
                 except ModakError as error:
-                    done.refused = each.deployment, error
-                    return done
-        return done
+                    submitted.refused = request.deployment, error
+                    return submitted
+        return submitted
 
-    def _submit_arrays(self, wanted: list[Wanted], jobs: dict[str, tuple[str, bool]]) -> list[Wanted]:
+    def _submit_arrays(self, requests: list[JobRequest], jobs: dict[str, tuple[str, bool]]) -> list[JobRequest]:
         """Submits jobs as arrays, as far as they can be, and notes them; gives those that are to be submitted alone."""
-        scripts: dict[str, list[Wanted]] = {}
-        for each in wanted:
-            scripts.setdefault(self.deployment(each.deployment).array_script(), []).append(each)
+        scripts: dict[str, list[JobRequest]] = {}
+        for request in requests:
+            scripts.setdefault(self.deployment(request.deployment).array_script(), []).append(request)
         alone = scripts.pop("", [])
         size = self._arrays.limit() if scripts else 0
-        for script, alike in scripts.items():
-            alone += self._submit_alike(alike, script, size, jobs)
+        for script, members in scripts.items():
+            alone += self._submit_alike(members, script, size, jobs)
         return alone
 
     def _submit_alike(
-        self, wanted: list[Wanted], script: str, size: int, jobs: dict[str, tuple[str, bool]]
-    ) -> list[Wanted]:
+        self, requests: list[JobRequest], script: str, size: int, jobs: dict[str, tuple[str, bool]]
+    ) -> list[JobRequest]:
         """Submits as many arrays as it takes; where there is no room for one, smaller ones, or none."""
-        rest, barrier, parallel = wanted, wanted[0].barrier, wanted[0].parallel
-        while size > 1 and len(rest) > 1:
-            part = rest[:size]
+        remaining, barrier, parallel = requests, requests[0].barrier, requests[0].parallel
+        while size > 1 and len(remaining) > 1:
+            part = remaining[:size]
             try:
-                done = self._submit_array(part, script, barrier)
+                jobs_of_array = self._submit_array(part, script, barrier)
             except SubmissionRefused as refusal:
                 if not has_no_room(str(refusal)):
-                    raise refused(self._scheduler, refusal) from refusal
+                    raise refusal_error(self._scheduler, refusal) from refusal
                 size = 0 if parallel else len(part) // 2  # those with a limit wait for each other's ends one by one
                 continue
-            jobs.update(done)
-            rest = rest[size:]
-            barrier = list(done) if parallel else []
-        return [replace(each, behind=[*each.behind, *barrier]) for each in rest]
+            jobs.update(jobs_of_array)
+            remaining = remaining[size:]
+            barrier = list(jobs_of_array) if parallel else []
+        return [replace(request, behind=[*request.behind, *barrier]) for request in remaining]
 
-    def _submit_array(self, wanted: list[Wanted], script: str, barrier: list[str]) -> dict[str, tuple[str, bool]]:
-        first = wanted[0]
-        members = [self.deployment(each.deployment) for each in wanted]
+    def _submit_array(self, requests: list[JobRequest], script: str, barrier: list[str]) -> dict[str, tuple[str, bool]]:
+        first = requests[0]
+        members = [self.deployment(request.deployment) for request in requests]
 
         def submit(waits: Waits, waited: dict[str, str]) -> dict[str, tuple[str, bool]]:
             return self._arrays.submit(members, first.array, script, first.parallel, waits, waited)
 
-        return self._behind(first.after, barrier, submit)
+        return self._submit_behind(first.after, barrier, submit)
 
-    def _behind(self, names: list[str], ending: list[str], submit: Callable[[Waits, dict[str, str]], _Done]) -> _Done:
+    def _submit_behind(
+        self, names: list[str], ending: list[str], submit: Callable[[Waits, dict[str, str]], _Done]
+    ) -> _Done:
         """Submits something behind deployments that have to complete, and others that have to end."""
         after, behind = self._ids(names), self._ids(ending)
         waits = Waits(tuple(after.values()), tuple(behind.values()))
@@ -329,16 +331,16 @@ class Campaign:
     def _ids(self, names: list[str]) -> dict[str, str]:
         """The ids of the jobs of deployments, but of those that have noted their success."""
         members = {name: self.deployment(name) for name in names}
-        found = {name: member.known_job() for name, member in members.items() if member.finished() != 0}
-        for name, job_id in found.items():
+        job_ids = {name: member.known_job() for name, member in members.items() if member.finished() != 0}
+        for name, job_id in job_ids.items():
             if not job_id:
                 raise ModakError(f"{name}, which must run first, was not submitted", hint="deploy it first")
-        return found
+        return job_ids
 
     # --- watching
 
     def watch(
-        self, known: Sequence[Wanted], seconds: float, *, log: str = "", offset: int = 0, quietly: bool = False
+        self, requests: Sequence[JobRequest], seconds: float, *, log: str = "", offset: int = 0, quietly: bool = False
     ) -> News:
         """Waits for the first change of the jobs, at most for some seconds.
 
@@ -346,15 +348,15 @@ class Campaign:
         at once, and not at all while one that runs was seen to run a moment ago.
 
         Args:
-            known: the deployments, with the states and explanations that the caller knows. Of one that runs, what is
+            requests: the deployments, with the states and explanations that the caller knows. Of one that runs, what is
                 said may be news, too, such as that its node is down.
             log: of the only one, which log is read on; empty to read none.
             offset: how many bytes of the log the caller knows.
             quietly: whether the jobs are measured, and so looked at seldom, and waited for to their ends.
         """
         began = time.monotonic()
-        seen = {each.deployment: each for each in known}
-        states = {name: each.state for name, each in seen.items()}
+        by_name = {request.deployment: request for request in requests}
+        states = {name: request.state for name, request in by_name.items()}
         trusted = seconds > _TRUST and all(state == JobState.RUNNING for state in states.values())
         ask_at = began + (seconds if quietly else _TRUST if trusted else 0)
         pause, news = 1.0, News(offset=offset)
@@ -365,23 +367,23 @@ class Campaign:
             living = [name for name, state in states.items() if not _is_over(state)]
             if living and (began + waited >= ask_at or now_ended != ended):
                 situations, ended = self.situations(living), now_ended
-                states.update({name: each.state for name, each in situations.items()})
+                states.update({name: situation.state for name, situation in situations.items()})
                 news.situations.update(
-                    (name, each)
-                    for name, each in situations.items()
-                    if each.is_news(seen[name].state, seen[name].explanation)
+                    (name, situation)
+                    for name, situation in situations.items()
+                    if situation.is_news(by_name[name].state, by_name[name].explanation)
                 )
                 ask_at = time.monotonic() + pause
                 pause = min(pause * 1.5, 15.0) if not quietly else pause
             is_over = bool(states) and all(map(_is_over, states.values()))
             if log:
-                (name,) = seen
+                (name,) = by_name
                 news.output, news.offset = read_on(self.deployment(name).path / log, offset, to_end=is_over)
             has_news = bool(news.situations) and not quietly
             gathered = bool(news.output) and waited >= min(seconds, _GATHER)
             if has_news or is_over or gathered or waited >= seconds:
                 return news
-            time.sleep(1.0 if quietly else max(0.25, len(seen) / 500))
+            time.sleep(1.0 if quietly else max(0.25, len(by_name) / 500))
 
     def _ended(self, names: Iterable[str]) -> set[str]:
         return {name for name in names if self.deployment(name).finished() is not None}
@@ -392,9 +394,11 @@ class Campaign:
         """Has the jobs of deployments never begin, each for a reason; tells of which that is so."""
         return {name: self.deployment(name).skip(words) for name, words in reasons.items()}
 
-    def set_aside(self, wanted: Iterable[Wanted]) -> dict[str, int]:
+    def set_aside(self, requests: Iterable[JobRequest]) -> dict[str, int]:
         """Makes room for other attempts; gives the numbers under which those before are kept, by deployment."""
-        attempts = {each.deployment: self.deployment(each.deployment).set_aside(each.ended) for each in wanted}
+        attempts = {
+            request.deployment: self.deployment(request.deployment).set_aside(request.ended) for request in requests
+        }
         return {name: attempt for name, attempt in attempts.items() if attempt is not None}
 
     def remove(self, names: Iterable[str], seconds: float = 60.0, *, leave: bool = False) -> Removed:
@@ -408,30 +412,34 @@ class Campaign:
             ModakError: the scheduler does not answer, or a job does not end, and is not to be left alone.
         """
         deployments = {name: self.deployment(name) for name in names}
-        over = {name for name, each in self.situations(deployments).items() if each.job_id and each.is_final}
+        over = {
+            name for name, situation in self.situations(deployments).items() if situation.job_id and situation.is_final
+        }
         cancelled: dict[str, str] = {}
-        left: dict[str, str] = {}
+        unended: dict[str, str] = {}
         try:
-            cancelled = self.cancel([each for name, each in reversed(list(deployments.items())) if name not in over])
-            left = self._left(cancelled, seconds)
-            if left:
-                raise deployments[min(left)].not_ended(left.pop(min(left)), "undeploy again later")
+            cancelled = self.cancel(
+                [deployment for name, deployment in reversed(list(deployments.items())) if name not in over]
+            )
+            unended = self._unended(cancelled, seconds)
+            if unended:
+                raise deployments[min(unended)].not_ended(unended.pop(min(unended)), "undeploy again later")
         except ModakError as error:
             if not leave:
                 error.hint = "; ".join(filter(None, (error.hint, LEAVE)))
                 raise
-            living = [name for name, each in self.situations(deployments).items() if not each.is_final]
-            left = {name: left.get(name, error.message) for name in living if deployments[name].was_submitted()}
+            living = [name for name, situation in self.situations(deployments).items() if not situation.is_final]
+            unended = {name: unended.get(name, error.message) for name in living if deployments[name].was_submitted()}
         removed = [name for name, deployment in deployments.items() if deployment.remove()]
         remove_arrays(self._workspace.deployments)
         for name in deployments:
             Uses(self._workspace).forget(name)
-        return Removed({name: job for name, job in cancelled.items() if name not in left}, removed, left)
+        return Removed({name: job for name, job in cancelled.items() if name not in unended}, removed, unended)
 
-    def _left(self, cancelled: dict[str, str], seconds: float) -> dict[str, str]:
+    def _unended(self, cancelled: dict[str, str], seconds: float) -> dict[str, str]:
         """Of jobs that were cancelled those that have not ended within some seconds, and what is said of each."""
         deadline, living = time.monotonic() + seconds, set(cancelled)
-        while living := {name for name, each in self.situations(living).items() if not each.is_final}:
+        while living := {name for name, situation in self.situations(living).items() if not situation.is_final}:
             if time.monotonic() > deadline:
                 break
             time.sleep(0.5)
@@ -449,26 +457,26 @@ class Campaign:
             if ids:
                 self._scheduler.cancel(TimedRun(), *ids.values())
         except SchedulerSilent as error:
-            for each in ids:
-                each.was_not_cancelled()
-            situations = self.situations(each.path.name for each in ids)
-            first = next((each for each in ids if situations[each.path.name].down), next(iter(ids)))
-            them = "the jobs" if len(ids) > 1 else f"job {ids[first]}"
-            raise first.not_ended(f"{them} could not be cancelled: {error}", "try again when it answers") from error
-        return {each.path.name: job_id for each, job_id in ids.items()}
+            for deployment in ids:
+                deployment.was_not_cancelled()
+            situations = self.situations(deployment.path.name for deployment in ids)
+            first = next((deployment for deployment in ids if situations[deployment.path.name].down), next(iter(ids)))
+            title = "the jobs" if len(ids) > 1 else f"job {ids[first]}"
+            raise first.not_ended(f"{title} could not be cancelled: {error}", "try again when it answers") from error
+        return {deployment.path.name: job_id for deployment, job_id in ids.items()}
 
 
 def _is_over(state: str) -> bool:
     return state not in (*LIVING, "NONE")
 
 
-def _together(wanted: Iterable[Wanted]) -> list[list[Wanted]]:
+def _groups(requests: Iterable[JobRequest]) -> list[list[JobRequest]]:
     """Those that may be submitted as one array, in the place of the first of them; others by themselves."""
-    groups: dict[tuple[str, ...], list[Wanted]] = {}
-    for each in wanted:
+    groups: dict[tuple[str, ...], list[JobRequest]] = {}
+    for request in requests:
         # the names of two sweeps may be the same to a scheduler
-        of_sweep = (each.node, each.array, *each.after)
-        groups.setdefault(of_sweep if each.array else (each.deployment,), []).append(each)
+        of_sweep = (request.node, request.array, *request.after)
+        groups.setdefault(of_sweep if request.array else (request.deployment,), []).append(request)
     return list(groups.values())
 
 

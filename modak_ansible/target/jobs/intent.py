@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import ModakError, SchedulerAway
-from ...schedulers.base import Run, Scheduler, SchedulerSilent, SubmissionRefused, has_no_room
+from ...schedulers.base import CommandRunner, Scheduler, SchedulerSilent, SubmissionRefused, has_no_room
 from ..core.files import read_json, write_json
 
 _FILE = "intent.json"
@@ -21,7 +21,7 @@ class Intents:
         run: runs its commands.
     """
 
-    def __init__(self, scheduler: Scheduler, run: Run) -> None:
+    def __init__(self, scheduler: Scheduler, run: CommandRunner) -> None:
         self._scheduler = scheduler
         self._run = run
         self._arrays: dict[str, list[str]] = {}
@@ -42,10 +42,10 @@ class Intents:
         return self._arrays[array][intent["task"] :][:1]
 
 
-def write_intent(state: Path, name: str, **more: Any) -> None:
+def write_intent(state: Path, name: str, **details: Any) -> None:
     """Notes that a job of a name is about to be submitted; of an array's with ``array``, ``task`` and ``tasks``."""
     state.mkdir(exist_ok=True)  # it went with an earlier attempt
-    write_json(state / _FILE, {"name": name, "time": time.time(), **more})
+    write_json(state / _FILE, {"name": name, "time": time.time(), **details})
 
 
 def withdraw_intent(state: Path) -> None:
@@ -53,7 +53,7 @@ def withdraw_intent(state: Path) -> None:
     (state / _FILE).unlink()
 
 
-def refused(scheduler: Scheduler, refusal: SubmissionRefused) -> ModakError:
+def refusal_error(scheduler: Scheduler, refusal: SubmissionRefused) -> ModakError:
     """What is said of a job that a scheduler does not take."""
     hint = f"change what {scheduler.title} refuses; nothing was submitted"
     if has_no_room(str(refusal)):

@@ -9,14 +9,14 @@ from typing import cast
 
 from ...errors import ModakError, SchedulerAway
 from ...schedulers.base import NO_WAITS, JobState, SchedulerSilent, SubmissionRefused, SubmissionUncertain, Waits
-from ...schedulers.known import SCHEDULERS
+from ...schedulers.registry import SCHEDULERS
 from ..core.commands import TimedRun
 from ..core.files import Lock, make_private, read_json, read_text, write_json, write_whole
 from ..core.plan import Plan
 from ..core.staging import PLAN, SCRIPT, STATE, Files, is_staged, stage
 from ..core.workspace import Workspace
 from .attempts import earlier_jobs, remember_jobs, set_aside
-from .intent import Intents, refused, unreached, withdraw_intent, write_intent
+from .intent import Intents, refusal_error, unreached, withdraw_intent, write_intent
 from .judgement import CANCELLED, FOLDER_LOST, SKIPPED, WAITS, Ask, Judgement
 from .markers import claimed_by, known_job, noted_code, submitted_job
 from .situation import UNKNOWN, Situation
@@ -107,9 +107,9 @@ class Deployment:
         """
         self.note_waits(waited or {})
         with self.lock:
-            known = self.submitted()
-            if known:
-                return known, False
+            earlier = self.submitted()
+            if earlier:
+                return earlier, False
             write_intent(self.state, self._job_name)
             # a killed module must not give the lock away while sbatch or qsub are at work
             run = TimedRun(self.path, timeout=120, keep_locks=self.scheduler.name != "none")
@@ -117,7 +117,7 @@ class Deployment:
                 job_id = self.scheduler.submit(run, SCRIPT, self._job_name, waits)
             except SubmissionRefused as error:
                 withdraw_intent(self.state)
-                raise refused(self.scheduler, error) from error
+                raise refusal_error(self.scheduler, error) from error
             except SchedulerSilent as error:
                 withdraw_intent(self.state)
                 raise unreached(self.scheduler, error) from error
@@ -155,12 +155,12 @@ class Deployment:
         if not self.was_submitted():
             return None
         try:
-            found = (intents or Intents(self.scheduler, self.run)).jobs(self.path, self._job_name)
+            job_ids = (intents or Intents(self.scheduler, self.run)).jobs(self.path, self._job_name)
         except SchedulerSilent as error:
             hint = "an earlier submission was cut short; deploy again when the scheduler answers"
             raise SchedulerAway(f"it is not known whether the job was submitted: {error}", hint=hint) from error
         before = earlier_jobs(self.path)
-        return next((job_id for job_id in found if job_id not in before), None)
+        return next((job_id for job_id in job_ids if job_id not in before), None)
 
     def record(self, job_id: str) -> None:
         if self.job_id() != job_id:
@@ -274,11 +274,11 @@ class Deployment:
             if situation.job_id != ended or not situation.is_final or situation.state == JobState.COMPLETED:
                 return None
             try:
-                found = self.scheduler.find(self.run, self._job_name, str(self.path.resolve()))
+                job_ids = self.scheduler.find(self.run, self._job_name, str(self.path.resolve()))
             except SchedulerSilent as error:
                 message = f"it is not known which jobs there were, because the scheduler does not answer: {error}"
                 raise SchedulerAway(message, hint="resume when the scheduler answers") from error
-            return set_aside(self.path, {ended, *found, *filter(None, [claimed_by(self.state)])})
+            return set_aside(self.path, {ended, *job_ids, *filter(None, [claimed_by(self.state)])})
 
     # --- the end
 
@@ -310,9 +310,9 @@ class Deployment:
 
     def remove(self) -> bool:
         """Removes the deployment's folder; tells whether there was one."""
-        there = self.path.exists()
+        existed = self.path.exists()
         remember_jobs(self.path)
         shutil.rmtree(self.path, ignore_errors=True)
         if self.path.exists():
             raise ModakError(f"{self.path} could not be removed", hint="remove it by hand")
-        return there
+        return existed

@@ -238,18 +238,18 @@ class Judgement:
         """When a job ended that did not note its end itself; None where it never began."""
         if started is None:
             return None
-        durations = [each.elapsed for each in (record, kill) if each and each.elapsed is not None]
+        durations = [source.elapsed for source in (record, kill) if source and source.elapsed is not None]
         return started + durations[0] if durations else max(started, last_sign(self.path) or started)
 
     def _error_tail(self, rank: FailedRank | None) -> list[str]:
         """The last lines of what the job wrote about its failure; of its output where it wrote nothing there."""
         folders = [self.path / RANKS / str(rank.number)] if rank and rank.number else []
         for folder in (*folders, self.path):
-            found = [line for name in ("error.log", "scheduler.log") for line in tail(folder / name, 15)]
-            if all(line.startswith(RUNTIMES_OWN) for line in found):
-                found = tail(folder / "output.log", 15) or found
-            if found:
-                return found
+            lines = [line for name in ("error.log", "scheduler.log") for line in tail(folder / name, 15)]
+            if all(line.startswith(RUNTIMES_OWN) for line in lines):
+                lines = tail(folder / "output.log", 15) or lines
+            if lines:
+                return lines
         return []
 
 
@@ -269,8 +269,8 @@ def _living_state(state: Path, finished: int | None, record: JobRecord) -> JobSt
         finished: the exit code that it noted.
     """
     if record.state in PENDING:
-        noted = changed_at(state / "finished")
-        if finished is not None and noted is not None and clock_of(state) - noted > _FRESH:
+        ended = changed_at(state / "finished")
+        if finished is not None and ended is not None and clock_of(state) - ended > _FRESH:
             # the scheduler runs it again: what its earlier life noted no longer counts
             for name in _OF_A_RUN:
                 (state / name).unlink(missing_ok=True)

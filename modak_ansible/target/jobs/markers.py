@@ -149,22 +149,22 @@ def kill_of(folder: Path, job_id: str) -> Kill | None:
     began = changed_at(folder / STATE / "started") or 0.0
     for path in _outputs(folder, job_id):
         for line in reversed(tail(path, _LINES)):
-            if found := _KILLED.search(line):
-                return _killed_for(found.group(1).strip())
+            if match := _KILLED.search(line):
+                return _killed_for(match.group(1).strip())
             if (changed_at(path) or 0.0) < began:  # it is of a run before this one
                 continue
-            if found := _CANCELLED.search(line):
-                return Kill(*_CAUSES[found.group(1)])
-            if (found := _REPORTED.match(line)) and (reason := reason_of(line)):
-                return Kill(reason[0], f"{LIMITS.get(reason[1], 'its scheduler ended it')}, {found.group(1)}")
+            if match := _CANCELLED.search(line):
+                return Kill(*_CAUSES[match.group(1)])
+            if (match := _REPORTED.match(line)) and (reason := reason_of(line)):
+                return Kill(reason[0], f"{LIMITS.get(reason[1], 'its scheduler ended it')}, {match.group(1)}")
     return None
 
 
 def _killed_for(reason: str) -> Kill:
-    found = _LIMIT.match(reason)
-    name, used = found.groups() if found else ("", None)
+    match = _LIMIT.match(reason)
+    name, seconds = match.groups() if match else ("", None)
     if name == "walltime":
-        return Kill(JobState.TIMEOUT, f"{LIMITS[name]}, {reason}", float(used) if used else None)
+        return Kill(JobState.TIMEOUT, f"{LIMITS[name]}, {reason}", float(seconds) if seconds else None)
     if name.endswith("cput"):
         return Kill(JobState.TIMEOUT, f"{LIMITS['cput']}, {reason}")
     if name.endswith("mem") or "memory" in reason:  # also "swap rate due to memory oversubscription is too high"
@@ -176,8 +176,8 @@ def _killed_for(reason: str) -> Kill:
 
 def _outputs(folder: Path, job_id: str) -> Iterator[Path]:
     """The files that a scheduler writes a job's output into: ours, and those that Torque names itself."""
-    found = _NUMBER.match(job_id)
-    number, task = found.groups() if found else ("", "")
+    match = _NUMBER.match(job_id)
+    number, task = match.groups() if match else ("", "")
     end = f"-{task}" if task else ""
     yield folder / f"scheduler.log{end}"
     for kind in "eo" if number else "":

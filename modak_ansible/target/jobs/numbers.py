@@ -36,17 +36,17 @@ def numbers_of(metrics: Any) -> dict[str, float]:
 
     A name within a name is joined by a dot; of a list it is the last element's, which is the newest.
     """
-    found: list[tuple[str, float]] = []
+    numbers: list[tuple[str, float]] = []
     for name, value in _walk("", metrics, 0):
-        found.append((name, value))
-        if len(found) >= 10 * _MOST:
+        numbers.append((name, value))
+        if len(numbers) >= 10 * _MOST:
             break
-    return dict(_sorted(found)[:_MOST])
+    return dict(_sorted(numbers)[:_MOST])
 
 
-def shown_numbers(numbers: dict[str, float], most: int) -> list[str]:
+def shown_numbers(numbers: dict[str, float], count: int) -> list[str]:
     """The first of named numbers, for people: ``accuracy 97.22%``, ``test.r2 0.8312``."""
-    return [f"{name} {_shown(name, value)}" for name, value in _sorted(list(numbers.items()))[:most]]
+    return [f"{name} {_shown(name, value)}" for name, value in _sorted(list(numbers.items()))[:count]]
 
 
 def _shown(name: str, value: float) -> str:
@@ -55,16 +55,16 @@ def _shown(name: str, value: float) -> str:
     return str(value) if isinstance(value, int) and abs(value) < 10**9 else f"{value:.4g}"
 
 
-def _sorted(found: list[tuple[str, float]]) -> list[tuple[str, float]]:
-    return sorted(found, key=lambda each: (any(word in each[0].lower() for word in _ASIDE), each[0].count(".")))
+def _sorted(numbers: list[tuple[str, float]]) -> list[tuple[str, float]]:
+    return sorted(numbers, key=lambda item: (any(word in item[0].lower() for word in _ASIDE), item[0].count(".")))
 
 
 def _walk(name: str, value: Any, depth: int) -> Iterator[tuple[str, float]]:
     if isinstance(value, list):
         value = value[-1] if value else None
-    found = number(value)
-    if found is not None and name:
-        yield name, found
+    plain = number(value)
+    if plain is not None and name:
+        yield name, plain
     elif isinstance(value, dict) and depth < _DEEPEST:
         for key, inner in value.items():
             joined = f"{name}.{key}" if name else str(key)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Callable, ClassVar, Iterable, TypedDict
 
 from ...errors import FAILED, ModakError, SchedulerAway
-from ...schedulers.base import ActionRefused, JobState, Run, SchedulerSilent
+from ...schedulers.base import ActionRefused, CommandRunner, JobState, SchedulerSilent
 from .campaign import Campaign
 from .intent import Intents
 from .job import Deployment
@@ -81,7 +81,7 @@ class Operation:
             ModakError: it was not.
         """
 
-    def tell(self, command: Callable[[Run, str], None], deployment: Deployment, situation: Situation) -> None:
+    def tell(self, command: Callable[[CommandRunner, str], None], deployment: Deployment, situation: Situation) -> None:
         """Has the scheduler do it.
 
         Raises:
@@ -211,40 +211,47 @@ def operate(campaign: Campaign, name: str, deployments: Iterable[str]) -> list[O
         ModakError: the scheduler does not hear that jobs are to be cancelled.
     """
     operation = OPERATIONS[name]
-    all_of_them = {deployment: campaign.deployment(deployment) for deployment in deployments}
-    before = campaign.situations(all_of_them)
-    begun: list[str] = []
+    by_name = {deployment: campaign.deployment(deployment) for deployment in deployments}
+    before = campaign.situations(by_name)
+    acted_on: list[str] = []
     problems: dict[str, ModakError] = {}
-    for each, deployment in all_of_them.items():
+    for deployment_name, deployment in by_name.items():
         try:
-            before[each], is_begun = _begin(operation, deployment, before[each])
+            before[deployment_name], is_begun = _begin(operation, deployment, before[deployment_name])
             if is_begun:
-                begun.append(each)
+                acted_on.append(deployment_name)
         except ModakError as error:
-            problems[each] = error
-    if name == "cancel" and begun:  # in one call; the first submitted last
-        campaign.cancel([all_of_them[each] for each in reversed(begun)])
-    now, waiting = dict(before), begun
+            problems[deployment_name] = error
+    if name == "cancel" and acted_on:  # in one call; the first submitted last
+        campaign.cancel([by_name[deployment_name] for deployment_name in reversed(acted_on)])
+    now, waiting = dict(before), acted_on
     deadline = time.monotonic() + operation.seconds()
     while waiting:
         now.update(campaign.situations(waiting))
-        waiting = [each for each in waiting if not operation.is_seen(before[each], now[each])]
+        waiting = [
+            deployment_name
+            for deployment_name in waiting
+            if not operation.is_seen(before[deployment_name], now[deployment_name])
+        ]
         if time.monotonic() > deadline:
             break
         time.sleep(0.5 if waiting else 0)
-    for each in begun:
+    for deployment_name in acted_on:
         try:
-            operation.end(all_of_them[each], now[each])
+            operation.end(by_name[deployment_name], now[deployment_name])
         except ModakError as error:
-            problems[each] = error
-    return [_operated(each, now[each], problems.get(each), begun) for each in all_of_them]
+            problems[deployment_name] = error
+    return [
+        _operated(deployment_name, now[deployment_name], problems.get(deployment_name), acted_on)
+        for deployment_name in by_name
+    ]
 
 
-def _begin(operation: Operation, deployment: Deployment, known: Situation) -> tuple[Situation, bool]:
+def _begin(operation: Operation, deployment: Deployment, situation_before: Situation) -> tuple[Situation, bool]:
     """Gives the situation before, and whether there was anything to do."""
     with deployment.lock:
         job_id = deployment.submitted(Intents(deployment.scheduler, deployment.run))
-        situation = known if known.job_id == job_id else deployment.situation()
+        situation = situation_before if situation_before.job_id == job_id else deployment.situation()
         if not situation.job_id:
             raise NotPermitted("no job was submitted", hint="modak resume, or modak deploy, submits it")
         if situation.state == UNKNOWN:
@@ -252,9 +259,9 @@ def _begin(operation: Operation, deployment: Deployment, known: Situation) -> tu
         return situation, operation.begin(deployment, situation)
 
 
-def _operated(name: str, situation: Situation, problem: ModakError | None, begun: list[str]) -> Operated:
+def _operated(name: str, situation: Situation, problem: ModakError | None, acted_on: list[str]) -> Operated:
     if problem is None:
-        return Operated(name, situation, name in begun)
+        return Operated(name, situation, name in acted_on)
     is_permitted = not isinstance(problem, NotPermitted)
     return Operated(name, situation, False, problem.message, problem.hint, is_permitted, problem.exit_code)
 

@@ -28,18 +28,18 @@ _SAID = 3
 def progress_of(folder: Path) -> Progress:
     """What the training of a deployment's folder says of itself."""
     own, metrics = _read(folder / PROGRESS), read_metrics(folder)
-    found: dict[str, Any] = {name: number(own.get(name)) for name in ("step", "epoch", "epochs", "loss")}
-    ours = _of_metrics(metrics)
-    found.update({name: value for name, value in ours.items() if value is not None})
-    found["slow"] = str(own["slow"])[:300] if own.get("slow") else None
-    found["crowded"] = crowded(folder / STATE / "cores") or None
-    if not ours:
+    progress: dict[str, Any] = {name: number(own.get(name)) for name in ("step", "epoch", "epochs", "loss")}
+    of_metrics = _of_metrics(metrics)
+    progress.update({name: value for name, value in of_metrics.items() if value is not None})
+    progress["slow"] = str(own["slow"])[:300] if own.get("slow") else None
+    progress["crowded"] = crowded(folder / STATE / "cores") or None
+    if not of_metrics:
         logged = [LOGGED] if (folder / LOGGED).exists() else []
         curves = read_curves(folder, [*logged, *found_in(folder)], _END)
         for name, value in _of_curves(curves, metrics).items():
-            if found.get(name) is None:
-                found[name] = value
-    return cast(Progress, {name: value for name, value in found.items() if value is not None})
+            if progress.get(name) is None:
+                progress[name] = value
+    return cast(Progress, {name: value for name, value in progress.items() if value is not None})
 
 
 def crowded(folder: Path) -> str:
@@ -55,7 +55,7 @@ def crowded(folder: Path) -> str:
         if path.name.isdigit() and cores and words[1].isdigit():
             nodes.setdefault(words[0], {})[int(path.name)] = int(words[1]), cores
     for node, ranks in sorted(nodes.items()):
-        for _, cores in sorted(ranks.values(), key=lambda each: len(each[1])):
+        for _, cores in sorted(ranks.values(), key=lambda rank: len(rank[1])):
             inside = sorted(rank for rank, (_, own) in ranks.items() if own <= cores)
             threads = sum(ranks[rank][0] for rank in inside)
             if threads > len(cores):
@@ -64,18 +64,18 @@ def crowded(folder: Path) -> str:
 
 
 def _crowd(node: str, ranks: list[int], threads: int, cores: list[int]) -> str:
-    who = f"ranks {', '.join(map(str, ranks))}" if len(ranks) > 1 else f"rank {ranks[0]}"
+    subject = f"ranks {', '.join(map(str, ranks))}" if len(ranks) > 1 else f"rank {ranks[0]}"
     have = "have" if len(ranks) > 1 else "has"
-    shown = f"core {cores[0]}" if len(cores) == 1 else f"cores {', '.join(map(str, cores))}"
-    return f"{who} on {node} {have} {shown} for {threads} threads, which wait for each other"
+    core_list = f"core {cores[0]}" if len(cores) == 1 else f"cores {', '.join(map(str, cores))}"
+    return f"{subject} on {node} {have} {core_list} for {threads} threads, which wait for each other"
 
 
 def _cores(text: str) -> FrozenSet[int]:
     """Of a list of the kernel's, such as ``0-3,8``; none of what is no such list."""
     if not _LIST.fullmatch(text):
         return frozenset()
-    ends = [tuple(map(int, each.split("-"))) for each in text.split(",")]
-    return frozenset(core for each in ends for core in range(each[0], each[-1] + 1))
+    ranges = [tuple(map(int, part.split("-"))) for part in text.split(",")]
+    return frozenset(core for bounds in ranges for core in range(bounds[0], bounds[-1] + 1))
 
 
 def read_metrics(folder: Path) -> Mapping[str, Any]:
@@ -103,16 +103,16 @@ def _whole(value: float | None) -> float | None:
 
 def _of_metrics(metrics: Mapping[str, Any]) -> dict[str, float | None]:
     """The same of metrics.json, whose epochs are those that ended; ``now`` is the one that goes on."""
-    listed = metrics.get("epochs")
-    if not isinstance(listed, list):
+    epochs = metrics.get("epochs")
+    if not isinstance(epochs, list):
         return {}
-    last = listed[-1] if listed and isinstance(listed[-1], dict) else {}
+    last = epochs[-1] if epochs and isinstance(epochs[-1], dict) else {}
     now = metrics.get("now")
     now = now if isinstance(now, dict) else {}
     requested = number(metrics.get("epochs_requested"))
-    goes_on = requested is not None and len(listed) < requested
+    goes_on = requested is not None and len(epochs) < requested
     return {
-        "epoch": number(now.get("epoch")) or len(listed) + bool(goes_on) or None,
+        "epoch": number(now.get("epoch")) or len(epochs) + bool(goes_on) or None,
         "epochs": requested,
         "loss": number(now.get("loss", last.get("training_loss"))),
         "accuracy": number(last.get("test_accuracy")),

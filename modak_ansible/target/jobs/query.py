@@ -65,7 +65,7 @@ _MEASURED, _PATIENCE = 1.0, 30.0
 _ASKED, _BRIEF = 8, 10.0
 
 
-class Asked(TypedDict):
+class JobsQuestion(TypedDict):
     """What is asked of a target."""
 
     workspace: str
@@ -95,16 +95,16 @@ class QueriedJob:
     way: Way = field(default_factory=Way)
 
 
-def queried(asked: Asked) -> Mapping[str, Any]:
+def queried(question: JobsQuestion) -> Mapping[str, Any]:
     """Of deployments ``jobs``; or what ``answered`` makes of an error."""
-    return answered(lambda: {"jobs": jobs_of(asked)})
+    return answered(lambda: {"jobs": jobs_of(question)})
 
 
-def jobs_of(asked: Asked) -> list[dict[str, Any]]:
+def jobs_of(question: JobsQuestion) -> list[dict[str, Any]]:
     """The jobs of deployments, as QueriedJob has them."""
-    workspace = Workspace(asked["workspace"])
-    campaign = Campaign(workspace, asked["scheduler"], job_ids=asked["job_ids"])
-    return [asdict(job) for job in query(workspace, campaign, asked["deployments"], inside=asked["inside"])]
+    workspace = Workspace(question["workspace"])
+    campaign = Campaign(workspace, question["scheduler"], job_ids=question["job_ids"])
+    return [asdict(job) for job in query(workspace, campaign, question["deployments"], inside=question["inside"])]
 
 
 def query(workspace: Workspace, campaign: Campaign, names: Iterable[str], *, inside: str = "") -> list[QueriedJob]:
@@ -114,13 +114,13 @@ def query(workspace: Workspace, campaign: Campaign, names: Iterable[str], *, ins
     """
     deployments = [campaign.deployment(name) for name in names]
     lost = campaign.lost(deployment.path.name for deployment in deployments)  # nothing is written here
-    ask = campaign.asked(
+    ask = campaign.scheduler_records(
         sorted({_known_job(deployment) for deployment in deployments if deployment.finished() != 0} - {""}), placed=True
     )
     now = clock_of(workspace.deployments)
-    found = [_query(each, ask, now, lost.get(each.path.name), inside=inside) for each in deployments]
-    _forecast(campaign, found)
-    return found
+    jobs = [_query(deployment, ask, now, lost.get(deployment.path.name), inside=inside) for deployment in deployments]
+    _forecast(campaign, jobs)
+    return jobs
 
 
 def _known_job(deployment: Deployment) -> str:
@@ -130,11 +130,11 @@ def _known_job(deployment: Deployment) -> str:
         return ""
 
 
-def _query(deployment: Deployment, ask: Ask, now: float, lost: Situation | None, *, inside: str) -> QueriedJob:
+def _query(deployment: Deployment, ask: Ask, now: float, lost_job: Situation | None, *, inside: str) -> QueriedJob:
     inside, _, rank = inside.partition("=")
-    there = deployment.path.is_dir()
+    exists = deployment.path.is_dir()
     try:
-        situation = lost or deployment.situation(ask)
+        situation = lost_job or deployment.situation(ask)
         if not situation.job_id and (deployment.state / "submitted.json").exists():
             words = "submitted.json on the target holds no job id; deploy again, and modak looks for the job"
             situation = Situation("DAMAGED", explanation=words)
@@ -150,7 +150,7 @@ def _query(deployment: Deployment, ask: Ask, now: float, lost: Situation | None,
         record = replace(record, nodes=situation.nodes)
     return QueriedJob(
         deployment.path.name,
-        there,
+        exists,
         situation,
         # what waits may have run before, and be queued again
         elapsed=max(0.0, until - started) if started and until and situation.state not in PENDING else None,
@@ -164,14 +164,14 @@ def _query(deployment: Deployment, ask: Ask, now: float, lost: Situation | None,
 
 def _forecast(campaign: Campaign, jobs: list[QueriedJob]) -> None:
     """Notes when those begin that wait; the first of those of which that is not known are asked for one by one."""
-    asked = 0
+    questions = 0
     for job in jobs:
         if job.situation.state != JobState.QUEUED:
             continue
-        if not job.starts and asked < _ASKED:
+        if not job.starts and questions < _ASKED:
             scheduler = campaign.deployment(job.deployment).scheduler
             job.starts = scheduler.start_of(TimedRun(timeout=_BRIEF), job.situation.job_id)
-            asked = asked + 1 if job.starts else _ASKED  # who does not say it of one says it of none
+            questions = questions + 1 if job.starts else _ASKED  # who does not say it of one says it of none
         job.forecast = forecast(job.starts)
 
 
@@ -208,8 +208,8 @@ def _commands(
 
 def _way(deployment: Deployment, job: JobRecord | None, rank: str) -> Way:
     """Into the container of a rank, or of the first there is where none is meant."""
-    each = (read_json(deployment.path / PLAN) or {}).get("job", {}).get("processes_per_node", 1)
-    node, words = int(rank or 0) // each, [f"enter={rank}"] if rank else ["enter"]
+    per_node = (read_json(deployment.path / PLAN) or {}).get("job", {}).get("processes_per_node", 1)
+    node, words = int(rank or 0) // per_node, [f"enter={rank}"] if rank else ["enter"]
     try:
         plain, asking = (
             _commands(deployment, job, 1, words, first=node, terminal=terminal)[0] for terminal in (False, True)
@@ -228,14 +228,14 @@ def _usage(deployment: Deployment, job: JobRecord | None) -> list[NodeUsage]:
         return [{"node": job.nodes if job else "", "problem": str(error)}]
     names = job.nodes.split(",") if job else []
     names = names if len(names) == len(commands) else [job.nodes if job else ""] * len(commands)
-    found: list[NodeUsage] = []
+    usages: list[NodeUsage] = []
     with ThreadPoolExecutor(len(commands)) as pool:  # at the same time, as they compute
         for node, command, result in zip(names, commands, pool.map(run, commands)):
             rows = [*filter(None, map(_row, result.out.splitlines()))]
-            found += rows
+            usages += rows
             if result.code != 0 or not rows:
-                found.append({"node": node, "problem": result.said_by(command[0])})
-    return sorted(found, key=lambda row: ([rank["rank"] for rank in row.get("ranks", ())], str(row["node"])))
+                usages.append({"node": node, "problem": result.said_by(command[0])})
+    return sorted(usages, key=lambda row: ([rank["rank"] for rank in row.get("ranks", ())], str(row["node"])))
 
 
 def _row(line: str) -> NodeUsage | None:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Dict, Iterable, List, Mapping, Pattern, TypedDict
 
-from ...schedulers.known import SCHEDULERS
+from ...schedulers.registry import SCHEDULERS
 from ..core.answer import answered
 from ..core.commands import TimedRun
 from ..core.files import changed_at, files_below, is_file, is_text, read_json, sha256_of
@@ -19,7 +19,7 @@ from ..metrics.files import LARGEST, found_in
 from . import query
 from .markers import known_job, noted_code
 from .progress import crowded
-from .situation import Left
+from .situation import LeftFiles
 
 # Folders in which Python keeps what it has compiled.
 _COMPILED = "__pycache__"
@@ -38,19 +38,19 @@ class ResultFile(TypedDict):
     sha256: str
 
 
-class Results(TypedDict, total=False):
+class JobResults(TypedDict, total=False):
     """What a job has left in its folder."""
 
     folder: str
     files: list[ResultFile]
     missing: list[str]  # the declared outputs that no file fits
     unnamed: list[str]  # files that cannot be brought, for their names are no text
-    left: Left  # files that the job wrote and no output names: how many they are, their bytes, and some of them
+    left: LeftFiles  # files that the job wrote and no output names: how many they are, their bytes, and some of them
     crowded: str  # which ranks have fewer cores between them than threads; empty where none have
     joules: float  # by the scheduler's accounting, where that has any
 
 
-class Asked(TypedDict):
+class ResultsQuestion(TypedDict):
     """What is asked of a target."""
 
     workspace: str
@@ -59,37 +59,39 @@ class Asked(TypedDict):
     outputs: Mapping[str, List[str]]  # of deployments, by their names, as ``results_of`` takes them
 
 
-def left_by(asked: Asked) -> Mapping[str, Any]:
-    """How the jobs of deployments are, and what they left: what ``queried`` gives and ``listed``, or ``answered``."""
-    about: query.Asked = {
-        "workspace": asked["workspace"],
-        "scheduler": asked["scheduler"],
-        "deployments": [*asked["outputs"]],
-        "job_ids": asked["job_ids"],
+def left_by(question: ResultsQuestion) -> Mapping[str, Any]:
+    """How jobs are, and what they left: what ``queried`` and ``list_results`` give; or ``answered``."""
+    query_question: query.JobsQuestion = {
+        "workspace": question["workspace"],
+        "scheduler": question["scheduler"],
+        "deployments": [*question["outputs"]],
+        "job_ids": question["job_ids"],
         "inside": "",
     }
-    return answered(lambda: {"jobs": query.jobs_of(about), **listed(asked["workspace"], asked["outputs"])})
+    return answered(
+        lambda: {"jobs": query.jobs_of(query_question), **list_results(question["workspace"], question["outputs"])}
+    )
 
 
-def listed_by(asked: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What ``listed`` gives of a ``workspace`` and ``outputs``, or ``answered``."""
-    return answered(lambda: listed(asked["workspace"], asked["outputs"]))
+def listed_by(question: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What ``list_results`` gives of a ``workspace`` and ``outputs``, or ``answered``."""
+    return answered(lambda: list_results(question["workspace"], question["outputs"]))
 
 
-def listed(workspace: str, outputs: Mapping[str, List[str]]) -> Mapping[str, Any]:
-    """Of deployments ``listed``, Results by their names, and the ``folder`` that theirs are in.
+def list_results(workspace: str, outputs: Mapping[str, List[str]]) -> Mapping[str, Any]:
+    """Of deployments ``listed``, JobResults by their names, and the ``folder`` that theirs are in.
 
     Args:
         outputs: by the deployments' names, as ``results_of`` takes them.
     """
     deployments = Workspace(workspace).deployments
-    found = {name: results_of(deployments / name, patterns) for name, patterns in outputs.items()}
-    for name, joules in joules_of(deployments, found).items():
-        found[name]["joules"] = joules
-    return {"changed": False, "folder": str(deployments), "listed": found}
+    results = {name: results_of(deployments / name, patterns) for name, patterns in outputs.items()}
+    for name, joules in joules_of(deployments, results).items():
+        results[name]["joules"] = joules
+    return {"changed": False, "folder": str(deployments), "listed": results}
 
 
-def results_of(deployment: Path, outputs: list[str]) -> Results:
+def results_of(deployment: Path, outputs: list[str]) -> JobResults:
     """What a job has left in its deployment's folder.
 
     Brought back are metrics, logs, the script, what ranks and earlier attempts left, and declared outputs; files of
@@ -98,19 +100,23 @@ def results_of(deployment: Path, outputs: list[str]) -> Results:
     Args:
         outputs: patterns below the folder of the user's code.
     """
-    written, metrics = _written(deployment), _metrics(deployment)
-    found = [deployment / name for name in (*WRITTEN, SCRIPT) if (deployment / name).is_file()]
-    found += [path for name in (RANKS, ATTEMPTS) for path in sorted(files_below(deployment / name)) if is_file(path)]
-    found += [*metrics, *(path for relative, path in written.items() if _fits_any(relative, outputs))]
-    names = {path.relative_to(deployment).as_posix(): path for path in found}
-    left = [relative for relative, path in written.items() if path not in metrics and not _fits_any(relative, outputs)]
+    written_files, metrics = _written(deployment), _metrics(deployment)
+    paths = [deployment / name for name in (*WRITTEN, SCRIPT) if (deployment / name).is_file()]
+    paths += [path for name in (RANKS, ATTEMPTS) for path in sorted(files_below(deployment / name)) if is_file(path)]
+    paths += [*metrics, *(path for relative, path in written_files.items() if _fits_any(relative, outputs))]
+    names = {path.relative_to(deployment).as_posix(): path for path in paths}
+    unfetched = [
+        relative for relative, path in written_files.items() if path not in metrics and not _fits_any(relative, outputs)
+    ]
     return {
         "folder": str(deployment),
         "files": [file for name, path in names.items() if is_text(name) for file in _file(name, path)],
-        "missing": [each for each in outputs if each != ALL and not any(_fits(name, each) for name in written)],
+        "missing": [
+            output for output in outputs if output != ALL and not any(_fits(name, output) for name in written_files)
+        ],
         # no JSON can tell names that are not UTF-8: escapes stand in their places
         "unnamed": [os.fsencode(name).decode("utf-8", "backslashreplace") for name in names if not is_text(name)],
-        "left": _left({relative: written[relative] for relative in filter(is_text, left)}),
+        "left": _left({relative: written_files[relative] for relative in filter(is_text, unfetched)}),
         "crowded": crowded(deployment / STATE / "cores"),
     }
 
@@ -123,11 +129,11 @@ def joules_of(deployments: Path, names: Iterable[str]) -> dict[str, float]:
         scheduler = plan.get("job", {}).get("scheduler", "")
         if scheduler in SCHEDULERS and noted_code(state) is not None and known_job(state):
             jobs.setdefault(scheduler, {})[name] = known_job(state)
-    found: dict[str, float] = {}
+    energies: dict[str, float] = {}
     for scheduler, ids in jobs.items():
         joules = SCHEDULERS[scheduler].joules(TimedRun(timeout=_PATIENCE), list(ids.values()))
-        found.update({name: joules[job_id] for name, job_id in ids.items() if job_id in joules})
-    return found
+        energies.update({name: joules[job_id] for name, job_id in ids.items() if job_id in joules})
+    return energies
 
 
 def _file(name: str, path: Path) -> list[ResultFile]:
@@ -143,7 +149,7 @@ def _metrics(deployment: Path) -> list[Path]:
     return [path for path in (deployment / name for name in found_in(deployment)) if _size(path) <= LARGEST]
 
 
-def _left(files: Mapping[str, Path]) -> Left:
+def _left(files: Mapping[str, Path]) -> LeftFiles:
     return {"count": len(files), "size": sum(map(_size, files.values())), "names": [*files][:_MOST_NAMED]}
 
 
@@ -161,15 +167,15 @@ def _written(deployment: Path) -> dict[str, Path]:
     """
     code = deployment / CODE
     top = code.resolve()
-    brought, since = _brought(deployment)
-    found = {}
+    sent, sent_at = _brought(deployment)
+    files = {}
     for path in sorted(files_below(code)):
         relative = path.relative_to(code).as_posix()
         if not is_file(path) or top not in path.resolve().parents or _COMPILED in path.parts:
             continue
-        if relative not in brought or (changed_at(path) or 0.0) > since:
-            found[relative] = path
-    return found
+        if relative not in sent or (changed_at(path) or 0.0) > sent_at:
+            files[relative] = path
+    return files
 
 
 def _brought(deployment: Path) -> tuple[set[str], float]:

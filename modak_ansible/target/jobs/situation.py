@@ -35,7 +35,7 @@ class Progress(TypedDict, total=False):
     remarks: List[str]  # what is wrong with those, in words
 
 
-class Left(TypedDict):
+class LeftFiles(TypedDict):
     """Files that stay on the target."""
 
     count: int
@@ -84,10 +84,10 @@ class Situation:
         return self.state != state or (state == JobState.RUNNING and self.explanation != explanation)
 
     @classmethod
-    def of(cls, noted: Mapping[str, Any] | None) -> Situation:
+    def of(cls, note: Mapping[str, Any] | None) -> Situation:
         """Out of what :func:`asdict` of it gave, perhaps of another version; of None it is that before any job."""
-        known = {field.name for field in fields(cls)}
-        return cls(**{name: value for name, value in (noted or {}).items() if name in known})
+        names = {field.name for field in fields(cls)}
+        return cls(**{name: value for name, value in (note or {}).items() if name in names})
 
     @property
     def words(self) -> str:
@@ -107,14 +107,14 @@ def known_end(state: Path, now: Situation) -> Situation | None:
         state: the folder of its markers.
         now: what they say; all that is newer than the end is taken from it.
     """
-    noted = read_json(state / _END) or {}
-    found = {
-        name: value for name, value in noted.items() if name in Situation.__dataclass_fields__ and name not in _FRESH
+    note = read_json(state / _END) or {}
+    lasting = {
+        name: value for name, value in note.items() if name in Situation.__dataclass_fields__ and name not in _FRESH
     }
-    if not found or (found.get("job_id"), found.get("started")) != (now.job_id, now.started):
+    if not lasting or (lasting.get("job_id"), lasting.get("started")) != (now.job_id, now.started):
         return None
     try:
-        end = Situation(**{**asdict(now), **found})
+        end = Situation(**{**asdict(now), **lasting})
         return end if end.is_final else None
     except TypeError:  # it is damaged
         return None
@@ -126,10 +126,10 @@ def note_end(state: Path, situation: Situation) -> None:
     if not situation.is_final:
         path.unlink(missing_ok=True)
         return
-    noted = {name: value for name, value in asdict(situation).items() if name not in _FRESH}
-    if read_json(path) != noted:
+    note = {name: value for name, value in asdict(situation).items() if name not in _FRESH}
+    if read_json(path) != note:
         try:
-            write_json(path, noted)
+            write_json(path, note)
         except OSError as error:
             if error.errno not in NO_ROOM:
                 raise

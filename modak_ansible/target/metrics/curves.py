@@ -118,7 +118,7 @@ def _read(folder: Path, path: str, most: int, curves: Dict[str, "_Curve"], resul
                 result.remarks += remarks.lines
                 return
             size = os.fstat(file.fileno()).st_size
-            if not most and size > LARGEST and reader is not texts.whole:  # which reads no such file
+            if not most and size > LARGEST and reader is not texts.json_document:  # which reads no such file
                 remarks.add(f"has {size >> 20:,} MiB, of which the last {LARGEST >> 20} are read")
             for point in reader(file, most or LARGEST, remarks):
                 if point.epoch is not None:

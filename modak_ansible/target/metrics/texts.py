@@ -82,7 +82,7 @@ def _cells(line: str, delimiter: str, number: str, remarks: Remarks) -> List[str
         return []
 
 
-def whole(file: BinaryIO, limit: int, remarks: Remarks) -> Iterator[Point]:
+def json_document(file: BinaryIO, limit: int, remarks: Remarks) -> Iterator[Point]:
     """The points of one JSON document: the numbers at its top, a list of objects, or lists of numbers by name.
 
     Several JSON objects below each other are read as lines. Arguments as of :func:`lines`.
@@ -169,8 +169,8 @@ def _number(text: str, delimiter: str) -> Any:
 
 
 READERS: Dict[str, Any] = {
-    "metrics.json": whole,
+    "metrics.json": json_document,
     "metrics.jsonl": lines,
     "metrics.csv": columns,
-    "trainer_state.json": whole,
+    "trainer_state.json": json_document,
 }

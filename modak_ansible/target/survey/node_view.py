@@ -14,8 +14,8 @@ from typing import Dict, List, Optional, Tuple, TypedDict
 from ...schedulers.base import SchedulerSilent, SubmissionRefused, SubmissionUncertain
 from ...schedulers.cluster import count_of
 from ...schedulers.containers import CONTAINER_RUNTIMES
-from ...schedulers.known import SCHEDULERS
 from ...schedulers.lsf.directives import to_queues
+from ...schedulers.registry import SCHEDULERS
 from ..core.commands import SYSTEM_PATHS, TimedRun
 from ..core.files import make_private, read_text
 from ..core.workspace import Workspace

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Dict, List, Optional, Tuple, TypedDict
 
 from ..core.commands import TimedRun, find_program
-from ..core.files import nearest, read_text
+from ..core.files import nearest_folder, read_text
 
 # What several machines see alike, as mounts have it and as stat -f calls it, whose fhgfs is BeeGFS; a fuse file system
 # may be anything.
@@ -61,7 +61,7 @@ def folder_facts(path: Path, *, trial: bool = False) -> FolderFacts:
     Args:
         trial: whether a megabyte is written there and removed again: a quota shows itself in no other way everywhere.
     """
-    existing = nearest(path)
+    existing = nearest_folder(path)
     source, kind, options = mount_of(str(existing.resolve()), _mounts())
     numbers = os.statvfs(existing)
     counts = numbers.f_files > 0
@@ -106,7 +106,7 @@ def quotas(*folders: Path) -> QuotaFacts:
     run = TimedRun(timeout=20)
     commands: Dict[str, Tuple[str, List[str]]] = {}  # the commands and their names, by whom they ask
     for folder in folders:
-        path = str(nearest(folder).resolve())  # a home folder is a link at some sites
+        path = str(nearest_folder(folder).resolve())  # a home folder is a link at some sites
         source, kind, _ = mount_of(path, _mounts())
         gpfs = find_program("mmlsquota", "/usr/lpp/mmfs/bin/mmlsquota") if kind == "gpfs" else None
         if kind == "lustre" and find_program("lfs"):

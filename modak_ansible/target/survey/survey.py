@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, TypedDict
 
 from ...schedulers.cluster import ClusterFacts
-from ...schedulers.known import SCHEDULERS
 from ...schedulers.lsf.cluster import read_lsf
 from ...schedulers.pbs.cluster import read_pbspro, read_torque
+from ...schedulers.registry import SCHEDULERS
 from ...schedulers.slurm.cluster import read_slurm
 from ..core.commands import TimedRun, find_program, user_name
 from ..core.probe import GRID_ENGINE, MachineFacts, is_there, machine_facts, missing_commands, of_another

@@ -16,7 +16,7 @@ from modak_ansible.errors import InvalidBlueprint
 from modak_ansible.planning.service import plan_blueprint
 from modak_ansible.reading.blueprint.files import code_files, travels
 from modak_ansible.reading.blueprint.reader import Inputs
-from modak_ansible.sources.local import brought
+from modak_ansible.sources.local import brought_files
 from modak_ansible.sources.reader import DatasetDescription, read_dataset
 from modak_ansible.stages.jobs.code import code_archive
 from modak_ansible.store.project import COPIED
@@ -206,7 +206,7 @@ def test_what_a_dataset_brings_does_not_travel_with_the_script_too(tmp_path, sai
     if said == ["link"]:
         (tmp_path / "link").symlink_to("data")
     dataset = read_dataset(DatasetDescription(name="d", source=tuple(said), mount_as=place), tmp_path, lambda *_: None)
-    data = brought([dataset], tmp_path, tmp_path)
+    data = brought_files([dataset], tmp_path, tmp_path)
     found = code_files(tmp_path, None, top=tmp_path, is_blueprint=True, data=data)
     assert [each.path for each in found if each.path != "train.py"] == travels
     named = code_files(tmp_path, ["*"], top=tmp_path, is_blueprint=True, data=data)

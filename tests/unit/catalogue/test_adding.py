@@ -16,7 +16,7 @@ from modak_ansible.catalogue.adding import (
     pattern_for,
     released,
 )
-from modak_ansible.catalogue.locking import File, NotFound, Wanted, resolved, versions_of
+from modak_ansible.catalogue.locking import File, LockRequest, NotFound, resolved, versions_of
 from modak_ansible.catalogue.own import problems_of
 from modak_ansible.catalogue.reader import shipped_catalogue
 from modak_ansible.errors import UsageError
@@ -188,7 +188,7 @@ def test_what_does_not_go_together_is_told_in_uv_s_words(answers):
     said = "  × No solution found when resolving dependencies:\n  ╰─▶ Because a==1 depends on b<2, it\n      cannot be used.\n"
     answers += [(1, "", said)] * 2
     with pytest.raises(NotFound) as raised:
-        resolved(Wanted("a", ("a==1",), "3.13", "https://index.example"), (), quiet)
+        resolved(LockRequest("a", ("a==1",), "3.13", "https://index.example"), (), quiet)
     assert (
         str(raised.value)
         == "No solution found when resolving dependencies: Because a==1 depends on b<2, it cannot be used."

@@ -16,7 +16,7 @@ from modak_ansible.errors import ModakError, TargetUnreachable
 from modak_ansible.planning.service import plan_blueprint
 from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.stages.clouds import machines
-from modak_ansible.store.record import Record
+from modak_ansible.store.record import DeploymentRecord
 
 
 def test_it_is_made_once_and_known_by_its_own_key(cloud):
@@ -115,13 +115,13 @@ def test_it_stays_for_another_deployment_and_goes_with_the_last(cloud, clouded):
     provider, stage, store = cloud
     deploy(stage)
     other = plan_blueprint(clouded.replace("batch-size: 128", "batch-size: 64").service, Inputs())
-    Record(other.save()).update(stage="target")
+    DeploymentRecord(other.save()).update(stage="target")
     assert len(store.deployments) == 2
     outcome = undeploy(stage)
     assert (outcome.changed, outcome.data) == (False, {"there": True})
     assert "the machine stays for example-" in outcome.message
-    Record(stage().folder).update(undeployed=1.0)
-    Record(other.folder).update(undeployed=1.0)
+    DeploymentRecord(stage().folder).update(undeployed=1.0)
+    DeploymentRecord(other.folder).update(undeployed=1.0)
     looked = machines.look_at_machines(machines.machines_of(stage())[0], sweep=False, only=[])
     assert [each["path"] for each in looked.data["garbage"]] == ["i-0"]
     kept = machines.look_at_machines(machines.machines_of(stage())[0], sweep=True, only=["i-1"])

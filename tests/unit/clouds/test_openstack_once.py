@@ -11,14 +11,14 @@ import requests
 from openstack_cloud import NO_HOST, Refused
 from planned_once import planned_once
 
-from modak_ansible.deployment.status import Entry, row_of
+from modak_ansible.deployment.status import StatusEntry, row_of
 from modak_ansible.errors import ModakError, TargetUnreachable
 from modak_ansible.stages.base import Stage
 from modak_ansible.stages.clouds import machines
 from modak_ansible.stages.clouds.user_data import KeyPair
 from modak_ansible.store.deployments import known_deployments
 from modak_ansible.store.machines import MachineStore
-from modak_ansible.store.record import Record
+from modak_ansible.store.record import DeploymentRecord
 from modak_ansible.transport.ssh import Connection
 
 pytestmark = pytest.mark.component  # which talks to a server of its own
@@ -109,7 +109,7 @@ def test_it_is_made_once_and_says_that_it_costs_on(openstack, project):
     assert outcome.message.endswith(", which costs, on or off, until modak undeploy or gc")
     the_one(openstack, project)
     (known,) = known_deployments(project.folder.parent.parent)
-    row = row_of(Entry(known))
+    row = row_of(StatusEntry(known))
     assert "EUR at 0.34 an hour" in row["machine"]
     assert row["machine"].endswith(", which costs, on or off, until modak undeploy or gc")
     assert not project.deploy().changed
@@ -305,7 +305,7 @@ def test_one_that_shut_itself_down_is_shown_used_again_and_ended(openstack, proj
     project.deploy()
     assert the_one(openstack, project)["id"] == server["id"]
     server["status"] = "SHUTOFF"
-    Record(project.folder).update(undeployed=1.0)
+    DeploymentRecord(project.folder).update(undeployed=1.0)
     swept = machines.look_at_machines(project.machine(), sweep=True, only=[])
     assert [each["path"] for each in swept.data["removed"]] == [server["id"]]
     assert openstack.left == []

@@ -251,7 +251,7 @@ def test_a_plan_imports_only_what_it_needs(tmp_path):
         "modak_ansible.model.measured.tuning_report",
         "modak_ansible.schedulers.base",  # what plans need of schedulers are directives, and those of one
         "modak_ansible.schedulers.kubernetes",
-        "modak_ansible.schedulers.known",
+        "modak_ansible.schedulers.registry",
         "modak_ansible.schedulers.lsf",
         "modak_ansible.schedulers.pbs",
         "modak_ansible.store.deployment",

@@ -22,7 +22,7 @@ from modak_ansible.commands.status.table import lines_of, points_of
 from modak_ansible.deployment.comparison import compare
 from modak_ansible.errors import TargetUnreachable, UsageError
 from modak_ansible.store.deployment import DeploymentStore
-from modak_ansible.store.record import Record
+from modak_ansible.store.record import DeploymentRecord
 
 
 @pytest.fixture
@@ -106,7 +106,9 @@ def test_what_is_not_here_is_brought_and_a_target_that_is_away_hides_nothing(swe
 
 
 def test_numbers_that_are_too_large_to_be_brought_are_told(sweep):
-    Record(sweep[0].folder).update(left={"count": 2, "size": 1 << 30, "names": ["logs/metrics.jsonl", "model.pt"]})
+    DeploymentRecord(sweep[0].folder).update(
+        left={"count": 2, "size": 1 << 30, "names": ["logs/metrics.jsonl", "model.pt"]}
+    )
     remark, _ = compare(sweep).remarks
     name = sweep[0].name
     assert remark.endswith(

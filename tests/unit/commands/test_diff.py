@@ -11,7 +11,7 @@ from modak_ansible.commands.plan.diff import command
 from modak_ansible.commands.plan.differences import difference_lines, differences, lines_again
 from modak_ansible.planning.service import plan_all, plan_blueprint
 from modak_ansible.reading.blueprint.reader import Inputs
-from modak_ansible.store.record import Record
+from modak_ansible.store.record import DeploymentRecord
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_several_trainings_are_told_together(deployed, capsys):
     deployed.replace("script: train/train.py", "script: train/train.py\n        sweep: { epochs: [ 1, 2, 3 ] }")
     for each in plan_all(deployed.service, Inputs()):
         each.save()
-        Record(each.folder).update(job={"job_id": "7", "state": "COMPLETED"})
+        DeploymentRecord(each.folder).update(job={"job_id": "7", "state": "COMPLETED"})
     assert diff(deployed, capsys) == (0, "3 of 3 trainings are deployed as they are planned\n")
     with (deployed.path / "train" / "train.py").open("a") as script:
         script.write("# more\n")
@@ -95,7 +95,7 @@ def test_what_runs_again_is_said_with_its_reason(deployed):
     assert lines_again(planned) == [], "nothing of it ran before"
     for each in planned:
         each.save()
-        Record(each.folder).update(job={"job_id": "7", "state": "COMPLETED"})
+        DeploymentRecord(each.folder).update(job={"job_id": "7", "state": "COMPLETED"})
     assert lines_again(planned) == []
     (deployed.path / "train" / "train.py").write_text("import evaluate\n")
     (deployed.path / "train" / "evaluate.py").write_text("")

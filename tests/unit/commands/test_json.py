@@ -13,7 +13,7 @@ from planned_once import planned_once
 from modak_ansible.commands import main
 from modak_ansible.errors import INVALID_BLUEPRINT
 from modak_ansible.store.csar import archive
-from modak_ansible.store.record import Record
+from modak_ansible.store.record import DeploymentRecord
 from modak_ansible.target.core.files import write_json
 
 # Commands that have nothing to list, and why.
@@ -93,7 +93,7 @@ def words(blueprint, monkeypatch):
     (blueprint.path / ".modak").mkdir()
     monkeypatch.chdir(blueprint.path)
     folder = planned_once(blueprint.service).save()
-    Record(folder).update(job={"state": "COMPLETED", "job_id": "7"}, undeployed="2026-01-01T00:00:00Z")
+    DeploymentRecord(folder).update(job={"state": "COMPLETED", "job_id": "7"}, undeployed="2026-01-01T00:00:00Z")
     (folder / "results").mkdir()
     (folder / "results" / "metrics.jsonl").write_text('{"step": 1, "loss": 2.5}\n')
     write_json(folder / "results" / "manifest.json", {"files": [{"path": "metrics.jsonl", "size": 1, "sha256": ""}]})

@@ -11,7 +11,7 @@ from planned_once import planned_once
 
 from modak_ansible.commands.jobs import log_text as log_texts
 from modak_ansible.commands.jobs import logs, results
-from modak_ansible.commands.jobs.log_start import Since
+from modak_ansible.commands.jobs.log_start import LogStart
 from modak_ansible.deployment import results as fetched
 from modak_ansible.deployment.status import most_telling
 from modak_ansible.errors import ModakError, UsageError
@@ -21,7 +21,7 @@ from modak_ansible.store import logs as looks
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.logs import note
 from modak_ansible.store.project import COPIED
-from modak_ansible.store.record import Record
+from modak_ansible.store.record import DeploymentRecord
 from modak_ansible.target.core.files import write_json
 
 
@@ -42,18 +42,18 @@ def job_log(folder, since):
 
 
 def test_the_last_lines_of_a_job(folder):
-    assert job_log(folder, Since()) == ["epoch 1", "epoch 2", "epoch 3"]
-    assert job_log(folder, Since(lines=2)) == ["epoch 2", "epoch 3"]
-    assert job_log(folder, Since(lines=0)) == []
-    assert job_log(folder, Since(lines=9)) == ["epoch 1", "epoch 2", "epoch 3"]
+    assert job_log(folder, LogStart()) == ["epoch 1", "epoch 2", "epoch 3"]
+    assert job_log(folder, LogStart(lines=2)) == ["epoch 2", "epoch 3"]
+    assert job_log(folder, LogStart(lines=0)) == []
+    assert job_log(folder, LogStart(lines=9)) == ["epoch 1", "epoch 2", "epoch 3"]
 
 
 def test_of_what_a_job_wrote_over_the_last_is_shown_and_counted_as_one_line(folder, monkeypatch):
     log = folder / "results" / "output.log"
     log.write_bytes(b"begins\n 10%\r 50%\r100%\r\na\x0bb\x0c\xe2\x80\xa8c\n\nends\r\n")
-    assert job_log(folder, Since()) == ["begins", "100%", "a\x0bb\x0c\u2028c", "", "ends"]
-    assert job_log(folder, Since(lines=4))[0] == "100%"
-    assert log_texts._bytes_before(log, Since(lines=4)) == len(b"begins\n")
+    assert job_log(folder, LogStart()) == ["begins", "100%", "a\x0bb\x0c\u2028c", "", "ends"]
+    assert job_log(folder, LogStart(lines=4))[0] == "100%"
+    assert log_texts._bytes_before(log, LogStart(lines=4)) == len(b"begins\n")
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def ranks(folder):
 
 
 def test_each_line_has_its_rank_where_there_are_several(ranks, capsys):
-    assert job_log(ranks, Since(lines=1)) == ["0: epoch 3", "1: epoch 2 here"]
+    assert job_log(ranks, LogStart(lines=1)) == ["0: epoch 3", "1: epoch 2 here"]
     logs.command(ranks.name, rank=1)
     assert capsys.readouterr().out == "epoch 1 here\nepoch 2 here\n"
     logs.command(ranks.name, rank=0, since="1")
@@ -94,31 +94,33 @@ def test_one_process_has_no_other_rank(folder, capsys):
 def test_what_a_job_wrote_since_it_was_looked_at(folder, monkeypatch):
     monkeypatch.setattr(looks.time, "time", lambda: 1000.0)
     looks.note_look(folder, "7", "output.log", 8)
-    assert job_log(folder, Since(moment=1000.0)) == ["epoch 2", "epoch 3"]
-    assert job_log(folder, Since(moment=999.0)) == ["epoch 1", "epoch 2", "epoch 3"]
+    assert job_log(folder, LogStart(moment=1000.0)) == ["epoch 2", "epoch 3"]
+    assert job_log(folder, LogStart(moment=999.0)) == ["epoch 1", "epoch 2", "epoch 3"]
 
 
 def test_a_log_that_is_not_there_is_empty(folder):
-    assert log_texts.of_job(DeploymentStore(folder), "error.log", Since(lines=3), follow=False, show=print) == []
+    assert log_texts.of_job(DeploymentStore(folder), "error.log", LogStart(lines=3), follow=False, show=print) == []
 
 
 def test_the_stages_with_their_times(folder):
     note(folder, "image", "made")
     note(folder, "job", "failed: job 7 ended\n  | oh")
-    image, job, more = log_texts.of_stages(DeploymentStore(folder), Since(), follow=False, show=print)
+    image, job, more = log_texts.of_stages(DeploymentStore(folder), LogStart(), follow=False, show=print)
     assert image.endswith("  image    made")
     assert image.startswith(time.strftime("%Y-"))
     assert job.endswith("job      failed: job 7 ended")
     assert more.strip() == "| oh"
-    assert log_texts.of_stages(DeploymentStore(folder), Since(lines=1), follow=False, show=print) == [more]
-    assert log_texts.of_stages(DeploymentStore(folder), Since(moment=time.time() + 60), follow=False, show=print) == []
+    assert log_texts.of_stages(DeploymentStore(folder), LogStart(lines=1), follow=False, show=print) == [more]
+    assert (
+        log_texts.of_stages(DeploymentStore(folder), LogStart(moment=time.time() + 60), follow=False, show=print) == []
+    )
 
 
 def test_stages_are_followed_to_their_end(folder):
     note(folder, "image", "made")
     note(folder, "job", "job 7 is failed")
     shown = []
-    assert log_texts.of_stages(DeploymentStore(folder), Since(lines=1), follow=True, show=shown.append) == []
+    assert log_texts.of_stages(DeploymentStore(folder), LogStart(lines=1), follow=True, show=shown.append) == []
     assert [line.endswith("job      job 7 is failed") for line in shown] == [True]
 
 
@@ -128,14 +130,14 @@ def test_what_is_noted_before_the_end_is_followed_too(folder, monkeypatch):
 
     def last_words(store):
         if not is_over(store):
-            Record(folder).note_stage("report", state="done", message="all is here")
-            Record(folder).update(stage="report")
+            DeploymentRecord(folder).note_stage("report", state="done", message="all is here")
+            DeploymentRecord(folder).update(stage="report")
         return True
 
     monkeypatch.setattr(log_texts, "_is_over", last_words)
-    Record(folder).update(stage="job", stages={})
+    DeploymentRecord(folder).update(stage="job", stages={})
     shown = []
-    log_texts.of_stages(DeploymentStore(folder), Since(), follow=True, show=shown.append)
+    log_texts.of_stages(DeploymentStore(folder), LogStart(), follow=True, show=shown.append)
     assert [line.split("  ", 1)[1].strip() for line in shown] == ["job      job 7 is running", "report   all is here"]
 
 

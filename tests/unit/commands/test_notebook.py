@@ -12,11 +12,11 @@ from planned_once import planned_once
 
 from modak_ansible.commands import main
 from modak_ansible.commands.jobs import notebook
-from modak_ansible.deployment import acting, fetching, looking, notebooks, playbook, status_query
+from modak_ansible.deployment import fetching, job_control, looking, notebooks, playbook, status_query
 from modak_ansible.deployment.notebooks import Listening
 from modak_ansible.deployment.playbook import Enough
 from modak_ansible.errors import UsageError
-from modak_ansible.store.record import Record
+from modak_ansible.store.record import DeploymentRecord
 from modak_ansible.transport import tunnel
 from modak_ansible.transport.tunnel import NoTunnel
 
@@ -58,7 +58,7 @@ class Target:
             while True:
                 situation = self.next(self.situations)
                 entry.answer = {"situation": situation}
-                Record(entry.known.folder).update(job=situation)
+                DeploymentRecord(entry.store.folder).update(job=situation)
                 try:
                     if heard:
                         heard()
@@ -82,7 +82,7 @@ def target(blueprint, monkeypatch):
     for module in (status_query, notebooks):
         monkeypatch.setattr(module, "ask_targets", made.ask)
     monkeypatch.setattr(playbook, "run_playbook", made.play)
-    monkeypatch.setattr(acting, "act", lambda _stores, state, _listener: made.played.append(f"act {state}"))
+    monkeypatch.setattr(job_control, "act", lambda _stores, state, _listener: made.played.append(f"act {state}"))
     monkeypatch.setattr(
         fetching, "fetch_results", lambda *stores: made.brought.append([store.name for store in stores])
     )

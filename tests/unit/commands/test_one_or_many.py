@@ -14,8 +14,8 @@ from modak_ansible.deployment.playbook import PlaybookError, PlaybookRun
 from modak_ansible.errors import TargetUnreachable
 from modak_ansible.planning.service import plan_all
 from modak_ansible.reading.blueprint.reader import Inputs
-from modak_ansible.stages.jobs.direct import Kept
-from modak_ansible.store.record import Record
+from modak_ansible.stages.jobs.direct import RemoteFunction
+from modak_ansible.store.record import DeploymentRecord
 from modak_ansible.transport.ssh import Connection
 
 ARGUMENTS = "          batch-size: 128\n"
@@ -32,7 +32,7 @@ def modak(blueprint, monkeypatch, capsys):
         monkeypatch.chdir(blueprint.path)
         folders = [planned.save() for planned in plan_all(blueprint.service, Inputs())]
         for number, folder in enumerate(folders):
-            Record(folder).update(job={"state": "RUNNING", "job_id": str(number)})
+            DeploymentRecord(folder).update(job={"state": "RUNNING", "job_id": str(number)})
         assert len(folders) == count
         return folders
 
@@ -68,7 +68,7 @@ def target(monkeypatch):
         def ask(_kept, parameters):
             return {"answer": json.dumps(answer(parameters, json.loads(parameters["deployments"])))}
 
-        monkeypatch.setattr(Kept, "ask", ask)
+        monkeypatch.setattr(RemoteFunction, "ask", ask)
         monkeypatch.setattr(Connection, "check", lambda _: None)
 
     return answering
@@ -96,7 +96,7 @@ def test_the_jobs_of_all_are_acted_on(modak, target, count):
     assert [row["deployment"] for row in rows] == [folder.name for folder in folders]
     assert [row["message"] for row in rows] == [f"job {number} is cancelled" for number in range(count)]
     assert (code, {(row["state"], row["changed"]) for row in rows}) == (0, {("CANCELLED", True)})
-    assert {Record(folder).read()["job"]["state"] for folder in folders} == {"CANCELLED"}
+    assert {DeploymentRecord(folder).read()["job"]["state"] for folder in folders} == {"CANCELLED"}
     out = run(["cancel", "."], unplayed)[1].splitlines()
     assert out[0].startswith("* job      2 of 2 jobs cancelled" if count > 1 else "* job      job 0 is cancelled")
     assert [line.split("  ")[-1] for line in out[1:]] == [row["message"] for row in rows if count > 1]
@@ -128,7 +128,7 @@ def test_of_several_targets_each_is_asked_though_one_does_not_answer(modak, targ
     monkeypatch.setattr(Connection, "check", check)
     code, _, err = run(["cancel", "."], unplayed)
     assert (code, err) == (TargetUnreachable.exit_code, "error: frontend.example does not answer\n")
-    states = [Record(folder).read()["job"]["state"] for folder in folders]
+    states = [DeploymentRecord(folder).read()["job"]["state"] for folder in folders]
     assert states == ["RUNNING", "RUNNING" if len(silent) > 1 else "CANCELLED"]
 
 
@@ -149,7 +149,7 @@ def test_all_are_undeployed(modak, target, count):
     assert {row["changed"] for row in rows} == {True}
     words = "2 jobs cancelled, 2 folders removed" if count > 1 else "job 7 cancelled, its folder removed"
     assert {row["message"] for row in rows} == {f"{words}, removed pytorch"}
-    assert all(Record(folder).read()["undeployed"] for folder in folders)
+    assert all(DeploymentRecord(folder).read()["undeployed"] for folder in folders)
     if count == 1:  # nothing but an image was removed
         assert json.loads(run(["undeploy", ".", "--json", "--remove-images"], unplayed)[1])["changed"] is True
 
@@ -173,7 +173,7 @@ def test_all_are_resumed(modak, count):
     code, out, err = run(["resume", "."], failing)
     assert (code, "no room" in err, out.count("RUNNING")) == (5, True, count if count > 1 else 0)
     for folder in folders:
-        Record(folder).update(undeployed=1.0)
+        DeploymentRecord(folder).update(undeployed=1.0)
     code, _, err = run(["resume", "."], failing)
     assert (code, "undeployed" in err) == (1, True)
     assert "modak deploy creates it again" in err

@@ -42,7 +42,7 @@ def test_of_two_files_of_inputs_none_is_left_out():
 def test_what_no_text_holds_is_refused(asked):
     """A terminal that is not UTF-8 gives bytes, which Python keeps as halves of letters."""
     with pytest.raises(UsageError, match="is not in UTF-8"):
-        asked.given  # noqa: B018
+        asked.all_inputs  # noqa: B018
 
 
 @pytest.mark.parametrize(
@@ -59,10 +59,10 @@ def test_letters_are_read_as_the_locale_has_them_or_refused_with_its_name(monkey
     monkeypatch.setattr("sys.getfilesystemencoding", lambda: encoding)
     asked = PlanOptions(value=[f"name={typed.decode(encoding, 'surrogateescape')}"])
     if not problem:
-        assert asked.given.values == (("name", "Größe"),)
+        assert asked.all_inputs.values == (("name", "Größe"),)
         return
     with pytest.raises(UsageError, match=problem) as caught:
-        asked.given  # noqa: B018
+        asked.all_inputs  # noqa: B018
     assert "LC_ALL=C.UTF-8" in caught.value.hint
 
 

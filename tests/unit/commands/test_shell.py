@@ -12,7 +12,7 @@ from planned_once import planned_once
 from modak_ansible.commands import main
 from modak_ansible.commands.jobs import log_text
 from modak_ansible.deployment import status_query
-from modak_ansible.store.record import Record
+from modak_ansible.store.record import DeploymentRecord
 
 WAY = {"plain": ["srun", "python3", "-c", "a b"], "terminal": ["srun", "--pty", "python3", "-c", "a b"]}
 
@@ -27,7 +27,7 @@ def shell(blueprint, monkeypatch, capsys):
     (blueprint.path / ".modak").mkdir()
     monkeypatch.chdir(blueprint.path)
     folder = planned_once(blueprint.service).save()
-    Record(folder).update(job={"state": "RUNNING", "job_id": "7"})
+    DeploymentRecord(folder).update(job={"state": "RUNNING", "job_id": "7"})
     became = []
 
     def become(program, words):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modak_ansible.commands.jobs.log_start import Since, read_since
+from modak_ansible.commands.jobs.log_start import LogStart, read_since
 from modak_ansible.errors import UsageError
 
 
@@ -20,7 +20,7 @@ def test_the_last_while(text, seconds):
 
 
 def test_a_number_of_lines():
-    assert read_since("100") == Since(lines=100)
+    assert read_since("100") == LogStart(lines=100)
 
 
 def test_a_date_and_time():

@@ -19,7 +19,7 @@ from modak_ansible.commands.status import status
 from modak_ansible.commands.status.table import clock, lines_of, rounded, shortened
 from modak_ansible.commands.status.watch import watch_for
 from modak_ansible.deployment import status_query as status_asking
-from modak_ansible.deployment.status import Entry, may_live, row_of, rows_of
+from modak_ansible.deployment.status import StatusEntry, may_live, row_of, rows_of
 from modak_ansible.deployment.status_query import ask_targets
 from modak_ansible.errors import TargetUnreachable
 from modak_ansible.reading.blueprint.reader import Inputs
@@ -27,7 +27,7 @@ from modak_ansible.stages.jobs.query import NotNoted
 from modak_ansible.store.deployment import DeploymentStore, queue_of
 from modak_ansible.store.deployments import glance
 from modak_ansible.store.forecasts import BEFORE, noted
-from modak_ansible.store.record import Record, run_of
+from modak_ansible.store.record import DeploymentRecord, run_of
 from modak_ansible.target.core.files import read_json, write_json
 
 DONE = {"probe": {"state": "done", "message": "x"}}
@@ -41,13 +41,13 @@ def deployed(blueprint, monkeypatch):
     folders = []
     for number in (2, 3, 4):
         folder = planned_once(blueprint.service, Inputs(None, (("epochs", str(number)),))).save()
-        Record(folder).update(job={"state": "RUNNING", "job_id": str(number), "nodes": "node01"}, stages=DONE)
+        DeploymentRecord(folder).update(job={"state": "RUNNING", "job_id": str(number), "nodes": "node01"}, stages=DONE)
         folders.append(folder)
     return folders
 
 
 def test_a_deployment_that_is_started_again_shows_no_old_error(deployed, blueprint):
-    record = Record(deployed[0])
+    record = DeploymentRecord(deployed[0])
     record.update(job=None)
     record.note_stage("image", state="failed", message="no space left\nclear some")
     row = next(row for row in rows_of(entries_of(blueprint)) if row["deployment"] == deployed[0].name)
@@ -64,7 +64,7 @@ def test_a_deployment_that_failed_before_its_job_is_shown_until_its_training_is_
 
     first, _, last = (DeploymentStore(folder).name for folder in deployed)
     for folder in (deployed[0], deployed[2]):
-        record = Record(folder)
+        record = DeploymentRecord(folder)
         record.update(job=None)
         record.note_stage("image", state="failed", message="pip finds no build of torchvision")
     assert first not in shown()
@@ -80,7 +80,7 @@ def test_a_deployment_that_failed_before_its_job_is_shown_until_its_training_is_
 
 
 def entries_of(blueprint):
-    return [Entry(deployment_store) for deployment_store in glance(blueprint.path / ".modak")]
+    return [StatusEntry(deployment_store) for deployment_store in glance(blueprint.path / ".modak")]
 
 
 def job(state="RUNNING", **more):
@@ -106,7 +106,7 @@ def test_when_a_job_was_expected_to_begin(deployed, capsys):
     for folder, started, said in ((deployed[0], 5000.0, 1000.0), (deployed[1], None, 2000.0)):
         running = {"state": "RUNNING" if started else "QUEUED", "job_id": "7", "started": started}
         notes = noted({}, running, BEFORE, {"said": said, "starts": 4000.0}, plan)
-        Record(folder).update(job=running, forecasts=notes)
+        DeploymentRecord(folder).update(job=running, forecasts=notes)
     status.command(deployment=deployed[0].name, offline=True)
     told = capsys.readouterr().out.splitlines()[-1]
     assert told.startswith("start expected at ")
@@ -121,7 +121,7 @@ def test_when_a_job_was_expected_to_begin(deployed, capsys):
     status.command(deployment=deployed[0].name, offline=True, as_json=True)
     (row,) = json.loads(capsys.readouterr().out)
     assert [each["error_seconds"] for each in row["forecasts"]] == [1000.0]
-    Record(deployed[0]).update(job={"state": "RUNNING", "job_id": "7", "started": 4010.0})  # it was right
+    DeploymentRecord(deployed[0]).update(job={"state": "RUNNING", "job_id": "7", "started": 4010.0})  # it was right
     for name in (None, deployed[0].name):
         status.command(name, offline=True)
         assert not re.search("forecast|expected", capsys.readouterr().out)
@@ -132,7 +132,7 @@ def test_what_stands_below_the_table_is_watched_too(deployed, capsys, monkeypatc
     for folder, started in ((deployed[0], 5000.0), (deployed[1], None)):
         running = {"state": "RUNNING" if started else "QUEUED", "job_id": "7", "started": started}
         forecasts = noted({}, running, BEFORE, {"said": 1000.0, "starts": 4000.0}, plan)
-        Record(folder).update(job=running, forecasts=forecasts)
+        DeploymentRecord(folder).update(job=running, forecasts=forecasts)
     monkeypatch.setattr(status_asking, "ask_targets", lambda entries, every, heard: (heard(), heard()))
     status.command(watch=True)
     lines = capsys.readouterr().out.splitlines()
@@ -209,7 +209,7 @@ def test_the_table_is_shown_once_and_as_soon_as_all_have_answered(deployed, blue
 
 def test_nobody_is_asked_for_what_has_ended(deployed, blueprint, monkeypatch):
     for folder in deployed:
-        Record(folder).update(job={"state": "COMPLETED", "job_id": "1"})
+        DeploymentRecord(folder).update(job={"state": "COMPLETED", "job_id": "1"})
     monkeypatch.setattr(status_asking, "ask_for_jobs", lambda *_: pytest.fail("asked"))
     ask_targets(entries_of(blueprint))
 
@@ -237,8 +237,8 @@ def test_whoever_has_seen_enough_ends_it_and_what_breaks_is_not_hidden(deployed,
 
 
 def test_a_prediction_counts_on_the_data_of_the_first_source(deployed, blueprint):
-    entry = next(entry for entry in entries_of(blueprint) if entry.known.folder == deployed[0])
-    plan = entry.known.plan
+    entry = next(entry for entry in entries_of(blueprint) if entry.store.folder == deployed[0])
+    plan = entry.store.plan
     plan["dataset"] = {
         **(plan["dataset"] or {}),
         "sources": [{"label": "MNIST"}, {"label": "MNIST"}, {"label": "drawn"}],
@@ -246,32 +246,32 @@ def test_a_prediction_counts_on_the_data_of_the_first_source(deployed, blueprint
     plan["candidates"] = [{"chosen": True, "prediction": {"known": True, "seconds": {"middle": 61.0}}}]
     for label, seconds in ((None, 61.0), ("MNIST", 61.0), ("drawn", None)):
         if label:
-            entry.known.record["data"] = label
+            entry.store.record["data"] = label
         assert row_of(entry)["predicted_seconds"] == seconds
 
 
 def test_a_job_that_only_tunes_has_no_trainings_time(deployed, blueprint):
-    entry = next(entry for entry in entries_of(blueprint) if entry.known.folder == deployed[0])
-    entry.known.plan["candidates"] = [{"chosen": True, "prediction": {"known": True, "seconds": {"middle": 61.0}}}]
+    entry = next(entry for entry in entries_of(blueprint) if entry.store.folder == deployed[0])
+    entry.store.plan["candidates"] = [{"chosen": True, "prediction": {"known": True, "seconds": {"middle": 61.0}}}]
     for trains, seconds in ((True, 61.0), (False, None)):
-        entry.known.plan["tuning"] = {"trains": trains, "reduction": 3, "candidates": []}
+        entry.store.plan["tuning"] = {"trains": trains, "reduction": 3, "candidates": []}
         assert row_of(entry)["predicted_seconds"] == seconds
 
 
 @pytest.mark.parametrize(("samples", "seconds"), [(60000, 16.0), (6000, 61.0), (3000, 61.0), (None, None)])
 def test_with_digits_drawn_it_counts_on_as_many_as_there_are(deployed, blueprint, samples, seconds):
-    entry = next(entry for entry in entries_of(blueprint) if entry.known.folder == deployed[0])
-    plan = entry.known.plan
+    entry = next(entry for entry in entries_of(blueprint) if entry.store.folder == deployed[0])
+    plan = entry.store.plan
     plan["dataset"] = {**(plan["dataset"] or {}), "sources": [{"label": "MNIST"}, {"label": "drawn digits, not MNIST"}]}
     plan["application"]["work"] = {"samples": samples}
     prediction = {"known": True, "seconds": {"middle": 61.0}, "parts": {"training": {"middle": 50.0}}}
     plan["candidates"] = [{"chosen": True, "prediction": prediction}]
-    entry.known.record["data"] = "drawn digits, not MNIST"
+    entry.store.record["data"] = "drawn digits, not MNIST"
     assert row_of(entry)["predicted_seconds"] == seconds
 
 
 def test_a_row(deployed, blueprint):
-    entry = next(entry for entry in entries_of(blueprint) if entry.known.folder == deployed[0])
+    entry = next(entry for entry in entries_of(blueprint) if entry.store.folder == deployed[0])
     entry.answer = job(elapsed=90.0, progress={"step": 7, "epoch": 1, "loss": 0.25})
     row = row_of(entry)
     assert (row["state"], row["stage"], row["epoch"], row["epochs_requested"]) == ("RUNNING", "job", 1, 2)
@@ -283,8 +283,10 @@ def test_a_row(deployed, blueprint):
 
 
 def test_a_job_that_is_queued_again_has_not_run_since_its_first_start(deployed, blueprint):
-    Record(deployed[0]).update(job={"state": "QUEUED", "job_id": "1", "started": 100.0, "ended": 160.0, "run": 1})
-    entry = next(entry for entry in entries_of(blueprint) if entry.known.folder == deployed[0])
+    DeploymentRecord(deployed[0]).update(
+        job={"state": "QUEUED", "job_id": "1", "started": 100.0, "ended": 160.0, "run": 1}
+    )
+    entry = next(entry for entry in entries_of(blueprint) if entry.store.folder == deployed[0])
     assert row_of(entry)["elapsed_seconds"] is None
     entry.answer = job("QUEUED")
     entry.answer["situation"].update(started=100.0, ended=160.0)
@@ -293,22 +295,22 @@ def test_a_job_that_is_queued_again_has_not_run_since_its_first_start(deployed, 
 
 def test_what_was_brought_while_it_ran_is_not_what_it_is_at(deployed, blueprint):
     metrics = {"loss": 1.0, "accuracy": 0.1, "numbers": {"loss": 1.0}}
-    Record(deployed[0]).update(metrics=metrics, brought="")
-    entry = next(entry for entry in entries_of(blueprint) if entry.known.folder == deployed[0])
+    DeploymentRecord(deployed[0]).update(metrics=metrics, brought="")
+    entry = next(entry for entry in entries_of(blueprint) if entry.store.folder == deployed[0])
     entry.answer = job(progress={"step": 9, "numbers": {"loss": 0.1, "lr": 0.01}})
     assert row_of(entry)["loss"] == 0.1
     entry.answer = job("COMPLETED", progress={"step": 9, "loss": 0.3, "numbers": {"loss": 0.3}})
     assert row_of(entry)["loss"] == 0.3
-    entry.known.record["brought"] = run_of(entry.answer["situation"])
+    entry.store.record["brought"] = run_of(entry.answer["situation"])
     assert (row_of(entry)["loss"], row_of(entry)["accuracy"]) == (1.0, 0.1)
 
 
 @pytest.mark.parametrize("told", [{"metrics": {"loss": 1.0}}, {"progress": {"loss": 1.0}}])
 def test_what_another_run_came_to_is_not_what_this_one_is_at(deployed, blueprint, told):
-    record = Record(deployed[0])
+    record = DeploymentRecord(deployed[0])
     record.note_job({"state": "FAILED", "job_id": "1", "attempt": 1}, **told)
     record.note_job({"state": "QUEUED", "job_id": "2", "attempt": 2})
-    entry = next(entry for entry in entries_of(blueprint) if entry.known.folder == deployed[0])
+    entry = next(entry for entry in entries_of(blueprint) if entry.store.folder == deployed[0])
     assert row_of(entry)["loss"] is None
 
 
@@ -323,8 +325,10 @@ def test_how_far_a_job_came_is_asked_once_where_nobody_looked_after_its_end(depl
 
     monkeypatch.setattr("modak_ansible.stages.jobs.query.ask", ask)
     for folder in deployed:
-        Record(folder).note_job({"state": "COMPLETED", "job_id": "1"})
-    Record(deployed[0]).note_job({"state": "COMPLETED", "job_id": "1", "started": 1.0})  # as modak logs -f notes it
+        DeploymentRecord(folder).note_job({"state": "COMPLETED", "job_id": "1"})
+    DeploymentRecord(deployed[0]).note_job(
+        {"state": "COMPLETED", "job_id": "1", "started": 1.0}
+    )  # as modak logs -f notes it
     for _ in range(2):
         entries = entries_of(blueprint)
         ask_targets(entries)
@@ -354,7 +358,7 @@ def test_a_target_that_is_gone_is_asked_once_for_what_has_ended_there(deployed, 
     asked = []
     monkeypatch.setattr("modak_ansible.stages.jobs.query.ask", away)
     for folder, words in zip(deployed, ("it failed", "", ""), strict=True):
-        Record(folder).note_job({"state": "FAILED", "job_id": "1", "started": 1.0, "explanation": words})
+        DeploymentRecord(folder).note_job({"state": "FAILED", "job_id": "1", "started": 1.0, "explanation": words})
     entries = entries_of(blueprint)
     ask_targets(entries)
     told = sorted(row["explanation"] for row in rows_of(entries))
@@ -365,14 +369,14 @@ def test_a_target_that_is_gone_is_asked_once_for_what_has_ended_there(deployed, 
 
 def test_a_known_end_stays_where_nobody_can_tell_how_far_the_job_came(deployed, blueprint):
     entry = entries_of(blueprint)[0]
-    entry.known.record["job"] = {"state": "FAILED", "job_id": "1", "started": 1.0}
+    entry.store.record["job"] = {"state": "FAILED", "job_id": "1", "started": 1.0}
     entry.answer = {**job("NONE"), "there": False}
     assert (row_of(entry)["state"], row_of(entry)["explanation"]) == ("FAILED", "its folder on the target is gone")
 
 
 def test_how_far_another_attempt_came_is_not_shown_of_this_one(deployed, blueprint):
-    Record(deployed[0]).update(job={"state": "FAILED", "job_id": "1"}, progress={"epoch": 9, "loss": 0.01})
-    entry = next(entry for entry in entries_of(blueprint) if entry.known.folder == deployed[0])
+    DeploymentRecord(deployed[0]).update(job={"state": "FAILED", "job_id": "1"}, progress={"epoch": 9, "loss": 0.01})
+    entry = next(entry for entry in entries_of(blueprint) if entry.store.folder == deployed[0])
     assert row_of(entry)["epoch"] == 9
     entry.answer = job(progress={})
     entry.answer["situation"]["job_id"] = "2"
@@ -380,14 +384,14 @@ def test_how_far_another_attempt_came_is_not_shown_of_this_one(deployed, bluepri
 
 
 def test_the_time_of_a_job_that_is_over_is_its_own(deployed, blueprint):
-    Record(deployed[0]).update(job={"state": "FAILED", "job_id": "1", "started": 100.0, "ended": 160.0})
+    DeploymentRecord(deployed[0]).update(job={"state": "FAILED", "job_id": "1", "started": 100.0, "ended": 160.0})
     (row,) = (row for row in rows_of(entries_of(blueprint)) if row["state"] == "FAILED")
     assert row["elapsed_seconds"] == 60.0
 
 
 def test_a_known_end_is_shown_though_nobody_answers_for_it(deployed, blueprint):
-    entry = next(entry for entry in entries_of(blueprint) if entry.known.folder == deployed[0])
-    entry.known.record["job"] = {**job("CANCELLED")["situation"], "explanation": "it was cancelled"}
+    entry = next(entry for entry in entries_of(blueprint) if entry.store.folder == deployed[0])
+    entry.store.record["job"] = {**job("CANCELLED")["situation"], "explanation": "it was cancelled"}
     entry.answer = job("UNKNOWN")
     row = row_of(entry)
     assert (row["state"], row["explanation"]) == ("CANCELLED", "it was cancelled")
@@ -395,12 +399,12 @@ def test_a_known_end_is_shown_though_nobody_answers_for_it(deployed, blueprint):
 
 def test_nothing_is_said_of_why_an_undeployed_job_waited(deployed, blueprint):
     queued = {"state": "QUEUED", "job_id": "1", "reason": "BeginTime", "explanation": "BeginTime"}
-    Record(deployed[0]).update(job=queued, undeployed=5.0)
+    DeploymentRecord(deployed[0]).update(job=queued, undeployed=5.0)
     (row,) = (row for row in rows_of(entries_of(blueprint)) if row["state"] == "UNDEPLOYED")
     assert (row["reason"], row["explanation"]) == ("", "")
-    Record(deployed[1]).update(job=None)
-    Record(deployed[1]).note_stage("job", state="failed", message="its folder was removed meanwhile")
-    Record(deployed[1]).update(undeployed=6.0)
+    DeploymentRecord(deployed[1]).update(job=None)
+    DeploymentRecord(deployed[1]).note_stage("job", state="failed", message="its folder was removed meanwhile")
+    DeploymentRecord(deployed[1]).update(undeployed=6.0)
     assert {row["explanation"] for row in rows_of(entries_of(blueprint)) if row["state"] == "UNDEPLOYED"} == {""}
 
 
@@ -429,8 +433,8 @@ def test_damaged_files_hide_no_others(deployed, blueprint):
 
 def test_a_damaged_record_is_asked_for_and_written_anew(deployed, blueprint):
     (deployed[0] / "state.json").write_text("{")
-    entry = next(entry for entry in entries_of(blueprint) if entry.known.folder == deployed[0])
-    assert may_live(entry.known)
+    entry = next(entry for entry in entries_of(blueprint) if entry.store.folder == deployed[0])
+    assert may_live(entry.store)
     entry.answer = job("COMPLETED")
     assert row_of(entry)["state"] == "COMPLETED"
 

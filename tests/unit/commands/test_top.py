@@ -15,7 +15,7 @@ from modak_ansible.deployment import status_query
 from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.store import deployments
 from modak_ansible.store.deployment import DeploymentStore
-from modak_ansible.store.record import Record
+from modak_ansible.store.record import DeploymentRecord
 
 PART = {
     "processes": 3, "cpu_percent": 96.4, "memory_bytes": 1_200_000_000, "read_bytes_per_second": 0,
@@ -33,7 +33,7 @@ def top(blueprint, monkeypatch, capsys):
     folder = planned_once(blueprint.service).save()
 
     def run(*words, answers=(), job=None, **more):
-        Record(folder).update(job={"state": "RUNNING", "job_id": "7", **(job or {})}, **more)
+        DeploymentRecord(folder).update(job={"state": "RUNNING", "job_id": "7", **(job or {})}, **more)
 
         def ask(entries, every=0.0, heard=None, *, inside):
             assert inside == "usage"
@@ -72,10 +72,10 @@ def test_of_several_deployments_the_one_whose_job_may_run_is_meant(top, blueprin
     folders = [planned_once(blueprint.service, Inputs(None, (("epochs", each),))).save() for each in ("3", "4")]
     monkeypatch.setattr(deployments, "find_trainings", lambda *_: [DeploymentStore(folder) for folder in folders])
     for folder, state in zip(folders, ("COMPLETED", "RUNNING"), strict=True):
-        Record(folder).update(job={"state": state, "job_id": "7"})
+        DeploymentRecord(folder).update(job={"state": state, "job_id": "7"})
     code, out, err = top(".", "--once", answers=[("RUNNING", [NODE])])
     assert (code, err, out.startswith(folders[1].name)) == (0, "", True)
-    Record(folders[0]).update(job={"state": "RUNNING", "job_id": "6"})
+    DeploymentRecord(folders[0]).update(job={"state": "RUNNING", "job_id": "6"})
     code, _, err = top(".", "--once")
     assert (code, folders[0].name in err, "only one can be shown" in err) == (2, True, True)
 

@@ -11,7 +11,7 @@ from loopback import answering
 
 from modak_ansible.commands.deploy import webhook as webhooks
 from modak_ansible.commands.deploy.notification import Ending
-from modak_ansible.commands.deploy.webhook import TEMPLATES, post, told
+from modak_ansible.commands.deploy.webhook import TEMPLATES, message_of, post
 from modak_ansible.errors import JobFailed, ModakError, UsageError
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.transport.secrets import Webhook
@@ -66,12 +66,12 @@ def stores(tmp_path):
 
 
 def test_what_is_told_has_the_best_so_far_and_its_curve(stores):
-    assert told(stores, JobFailed("1 of 2 trainings\x1b did not complete"), 90) == (
+    assert message_of(stores, JobFailed("1 of 2 trainings\x1b did not complete"), 90) == (
         "mine: failed (1 completed, 1 failed)",
         "cluster, 1 min 30 s\nbest val_loss 2: lr=0.1\nval_loss █▅▁\n1 of 2 trainings\\x1b did not complete",
     )
-    assert told(stores[:1], None, 5) == ("mine: completed", "cluster, 5.0 s\nbest val_loss 2\nval_loss █▅▁")
-    assert told([], ModakError("no such blueprint"), 1) == ("modak: failed", "1.0 s\nno such blueprint")
+    assert message_of(stores[:1], None, 5) == ("mine: completed", "cluster, 5.0 s\nbest val_loss 2\nval_loss █▅▁")
+    assert message_of([], ModakError("no such blueprint"), 1) == ("modak: failed", "1.0 s\nno such blueprint")
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ import json
 
 import pytest
 
-from modak_ansible.commands.jobs.log_start import Since
+from modak_ansible.commands.jobs.log_start import LogStart
 from modak_ansible.commands.jobs.log_text import of_stages, state_of
 from modak_ansible.commands.status.table import lines_of
 from modak_ansible.deployment.comparison import compare
 from modak_ansible.deployment.searches.search_store import shown
-from modak_ansible.deployment.status import Entry, rows_of
+from modak_ansible.deployment.status import StatusEntry, rows_of
 from modak_ansible.errors import UsageError
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.deployments import find_deployments
@@ -83,7 +83,7 @@ def test_a_value_of_another_type_ends_nothing_and_hides_no_other(kept, name):
     for place in places(WHOLE[name]):
         for wrong in (None, "x", [3], {"other": 1}, float("inf"), 1e30):
             write(name, json.dumps(changed(WHOLE[name], place, wrong)))
-            rows = rows_of([Entry(store) for store in stores()])
+            rows = rows_of([StatusEntry(store) for store in stores()])
             assert {row["deployment"] for row in rows} == {"a", "b"}, (place, wrong)
             assert lines_of(rows)
             assert json.dumps(rows, allow_nan=False), (place, wrong)
@@ -95,7 +95,7 @@ def test_a_value_of_another_type_ends_nothing_and_hides_no_other(kept, name):
 def test_what_is_left_out_is_said_with_its_file_and_what_writes_it_anew(kept):
     write, stores = kept
     write("state.json", json.dumps({**STATE, "job": {**STATE["job"], "nodes": 3}, "left": 1}))
-    row = next(row for row in rows_of([Entry(store) for store in stores()]) if row["deployment"] == "a")
+    row = next(row for row in rows_of([StatusEntry(store) for store in stores()]) if row["deployment"] == "a")
     assert (row["job_id"], row["nodes"], row["loss"]) == ("7", "", 0.1)
     path = stores()[0].folder / "state.json"
     assert f"{path} is damaged: no job.nodes, left is read from it (modak deploy writes it anew)" in row["remarks"]
@@ -109,7 +109,7 @@ def test_of_the_stage_log_what_has_no_moment_is_left_out(kept):
     write, stores = kept
     moments = ("1e400", "1e30", "-1e400", '"x"', "null", "[1]", "1800000000")
     write("stages.jsonl", "".join(f'{{"time": {each}, "stage": "image", "text": "made"}}\n' for each in moments))
-    (line,) = of_stages(stores()[0], Since(), follow=False, show=print)
+    (line,) = of_stages(stores()[0], LogStart(), follow=False, show=print)
     assert line.endswith("image    made")
 
 

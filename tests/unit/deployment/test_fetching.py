@@ -15,7 +15,7 @@ from modak_ansible.deployment.fetching import fetch_results
 from modak_ansible.deployment.playbook import Listener
 from modak_ansible.deployment.results import ResultsWarning, results_of
 from modak_ansible.errors import TargetUnreachable, TimeIsOver
-from modak_ansible.store.record import Record
+from modak_ansible.store.record import DeploymentRecord
 from modak_ansible.target.core.workspace import Workspace
 
 pytestmark = pytest.mark.component
@@ -75,7 +75,9 @@ def test_what_is_brought_once_is_not_played_again(deployed):
     planned, _, played = deployed
     assert running.deploy([planned]).changed == 3  # nothing is known of it here
     fetch_results(planned.store)
-    Record(planned.folder).note_stage("job", state="done", seconds=9.0, changed=True, message="job 7 is completed")
+    DeploymentRecord(planned.folder).note_stage(
+        "job", state="done", seconds=9.0, changed=True, message="job 7 is completed"
+    )
     assert planned.store.job["state"] == "COMPLETED"
     assert (planned.store.results / "output.log").read_text() == "trained\n"
     heard = Heard()
@@ -119,7 +121,7 @@ def test_where_no_job_was_submitted_nothing_has_failed_and_no_results_are_come_t
     """Results that are asked for while the image is built, as in another terminal: the job "ended as NONE"."""
     planned, there, _ = deployed
     shutil.rmtree(there.folder)
-    Record(planned.folder).note_stage("image", state="done", seconds=9.0, changed=True, message="made")
+    DeploymentRecord(planned.folder).note_stage("image", state="done", seconds=9.0, changed=True, message="made")
     fetch_results(planned.store)
     record = planned.store.record_now()
     assert (record["stage"], list(record["stages"])) == ("image", ["image"])

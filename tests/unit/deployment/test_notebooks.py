@@ -12,7 +12,7 @@ from loopback import answering
 
 from modak_ansible.deployment.notebooks import Listening, answers, listening
 from modak_ansible.store.deployment import DeploymentStore
-from modak_ansible.store.record import Record
+from modak_ansible.store.record import DeploymentRecord
 from modak_ansible.transport.ssh import Connection
 
 SAID = {"address": "10.0.0.7", "port": 20123, "token": "tell-nobody"}
@@ -22,7 +22,7 @@ SAID = {"address": "10.0.0.7", "port": 20123, "token": "tell-nobody"}
 def store(tmp_path):
     made = DeploymentStore(tmp_path / "here" / "mine-notebook-012345678901")
     made.folder.mkdir(parents=True)
-    Record(made.folder).update(target={"workspace": str(tmp_path / "a workspace")})
+    DeploymentRecord(made.folder).update(target={"workspace": str(tmp_path / "a workspace")})
     return made
 
 

@@ -14,13 +14,13 @@ from modak_ansible.deployment.run import Deployed
 from modak_ansible.deployment.searches import searching
 from modak_ansible.deployment.searches.search_store import SearchStore, searches_of, shown
 from modak_ansible.deployment.searches.study import Study, behind_median
-from modak_ansible.deployment.status import Entry, rows_of
+from modak_ansible.deployment.status import StatusEntry, rows_of
 from modak_ansible.errors import JobFailed, TimeIsOver, UsageError
 from modak_ansible.planning.service import plan_all, plan_trials
 from modak_ansible.reading.blueprint.inputs import Inputs
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.deployments import glance
-from modak_ansible.store.record import Record
+from modak_ansible.store.record import DeploymentRecord
 
 ARGUMENTS = "          batch-size: 128\n"
 SEARCH = """\
@@ -83,7 +83,7 @@ class Cluster:
             if each.plan.deployment not in self.jobs:  # as the real one, it looks first
                 self.jobs[each.plan.deployment] = {"looks": 0, "state": "RUNNING"}
             self.tick()  # submitted, and nothing of it is noted here yet
-            Record(each.folder).note_job(self.situation(each.plan.deployment))
+            DeploymentRecord(each.folder).note_job(self.situation(each.plan.deployment))
         return Deployed(1, tuple(each.store for each in planned))
 
     def situation(self, name):
@@ -106,13 +106,13 @@ class Cluster:
                     if job["looks"] >= self.LOOKS:
                         job["state"] = "FAILED" if entry.name in self.broken else "COMPLETED"
                 looks = min(self.LOOKS, job["looks"]) if job else 0
-                numbers = {"val_loss": self.curve(entry.known)[looks - 1]} if looks else {}
+                numbers = {"val_loss": self.curve(entry.store)[looks - 1]} if looks else {}
                 entry.answer = {
                     "situation": self.situation(entry.name), "there": bool(job),
                     "progress": {"step": 100 * looks, self.by: looks, "numbers": numbers},
                 }  # fmt: skip
                 if job:
-                    Record(entry.known.folder).note_job(self.situation(entry.name))
+                    DeploymentRecord(entry.store.folder).note_job(self.situation(entry.name))
             if heard is None:
                 return
             heard()
@@ -170,7 +170,7 @@ def facts(asked, done):
     found = {}
     for each in done:
         store = DeploymentStore(each.folder)  # as its files are now
-        found[store.plan["training"]] = rows_of([Entry(store)])[0]["state"]
+        found[store.plan["training"]] = rows_of([StatusEntry(store)])[0]["state"]
     return found
 
 
@@ -275,7 +275,7 @@ def test_a_trial_that_fails_is_one_of_them(asked, cluster):
 def test_what_was_undeployed_begins_anew(asked, cluster):
     done, _ = run(asked, cluster)
     for each in done:
-        Record(each.folder).update(undeployed=1.0)
+        DeploymentRecord(each.folder).update(undeployed=1.0)
     cluster.jobs.clear()
     run(asked, cluster)
     assert len(cluster.jobs) == 12
@@ -317,7 +317,7 @@ def test_behind_the_median(mine, rising, median):
 
 
 def rows_here(asked):
-    return rows_of([Entry(store) for store in glance(asked.path / ".modak")])
+    return rows_of([StatusEntry(store) for store in glance(asked.path / ".modak")])
 
 
 def test_status_has_the_search_of_each_trial(asked, cluster):
@@ -342,8 +342,8 @@ def test_what_became_of_trials_that_nobody_went_on_with_is_told(asked, cluster, 
     first, second, third = searching.trials_of(planned)
     search = rows_here(asked)[0]["search"]
     assert (search["state"], search["states"], len(search["running"])) == ("stopped", {"running": 3}, 3)
-    Record(first.folder).update(undeployed=1.0)
-    Record(second.folder).update(job={"state": "COMPLETED", "job_id": "1"})
+    DeploymentRecord(first.folder).update(undeployed=1.0)
+    DeploymentRecord(second.folder).update(job={"state": "COMPLETED", "job_id": "1"})
     search = rows_here(asked)[0]["search"]
     assert search["states"] == {"running": 1, "undeployed": 1, "ended": 1}
     assert search["running"] == [third.name]

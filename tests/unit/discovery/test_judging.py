@@ -16,7 +16,7 @@ from modak_ansible.discovery.surveying import Entrance
 from modak_ansible.planning.service import plan_all
 from modak_ansible.reading.blueprint.inputs import Inputs
 from modak_ansible.store.forecasts import BEFORE, noted
-from modak_ansible.store.record import Record
+from modak_ansible.store.record import DeploymentRecord
 
 
 def found(aim, survey):
@@ -270,7 +270,7 @@ def test_when_a_training_would_begin(described, monkeypatch):
     assert re.fullmatch(r"training would begin at [-\d :]+, in 10 min", start.seen)
     (planned,) = plan_all(aim.folder / "service.yaml", Inputs())
     job = {"job_id": "7", "started": 2200.0}
-    Record(planned.save()).update(job=job, forecasts=noted({}, job, BEFORE, expected, aim.plan))
+    DeploymentRecord(planned.save()).update(job=job, forecasts=noted({}, job, BEFORE, expected, aim.plan))
     start = found(aim, surveyed(forecast=expected))["start"]
     assert start.seen.endswith(", in 10 min (the last forecast on cluster: 10 min later)")
 

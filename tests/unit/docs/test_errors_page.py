@@ -13,7 +13,7 @@ from documented import Page
 from example_blueprint import ROOT
 
 from generate.errors_page import _code
-from generate.told import Source, errors, rules
+from generate.messages import Source, errors, rules
 from modak_ansible.errors import ModakError
 from modak_ansible.planning.service import check_blueprint
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes

@@ -36,7 +36,7 @@ def test_what_a_file_of_configuration_names_travels(tmp_path, name, text, words)
     )
     draft = draft_of(tmp_path / "train.py", [word.format(name) for word in words])
     assert sorted(draft.files) == sorted(["train.py", name, "lists/train.txt", "rows", "shards"])
-    assert ("data", f"rows, which {name} names; it travels with the script") in draft.found
+    assert ("data", f"rows, which {name} names; it travels with the script") in draft.findings
 
 
 @pytest.mark.parametrize(

@@ -210,7 +210,7 @@ def test_what_the_image_has_is_left_out_and_what_belongs_to_it_has_its_release(p
     draft = draft_of(project / "plain.py")
     assert draft.requirements == ["tensorflow-text", "torchvision"]
     assert draft.version == ""
-    assert any("release that goes with pytorch" in text for _, text in draft.found)
+    assert any("release that goes with pytorch" in text for _, text in draft.findings)
 
 
 def test_the_users_version_of_a_framework_is_asked_for_where_the_catalogue_has_it(project, environment):

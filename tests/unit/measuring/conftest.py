@@ -9,7 +9,7 @@ import yaml
 from example_suite import GROUP
 
 from modak_ansible.catalogue import Catalogue, load_catalogue
-from modak_ansible.measuring.executor import Outcome
+from modak_ansible.measuring.executor import RunOutcome
 from modak_ansible.measuring.plans import place_of, plan_run
 from modak_ansible.measuring.suites.reader import Inventory, read_suite
 from modak_ansible.measuring.suites.variants import blocks_of
@@ -123,7 +123,7 @@ class FakeExecutor:
         if isinstance(answer, BaseException):
             raise answer
         job = {"job_id": str(len(self.runs)), "started": 1_700_000_000 + len(self.runs)}
-        return Outcome(answer, job) if isinstance(answer, dict) else Outcome(None, job, answer)
+        return RunOutcome(answer, job) if isinstance(answer, dict) else RunOutcome(None, job, answer)
 
     def end(self, planned):
         self.ended.append(planned.plan.digest.partition("#")[0])

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from modak_ansible.errors import CannotPlan
-from modak_ansible.measuring.plans import Place, place_of, plan_run
+from modak_ansible.measuring.plans import SuiteTarget, place_of, plan_run
 from modak_ansible.measuring.suites.reader import find_suite, load_inventory, read_suite
 from modak_ansible.measuring.suites.switches import optimisation_of
 from modak_ansible.measuring.suites.variants import blocks_of
@@ -104,7 +104,7 @@ def test_builds_for_the_processor_are_planned_for_the_one_that_was_found(shipped
     target = place.request.target
     family = target.processor.model_copy(update={"architecture": "x86_64"})  # whatever is known of this very machine
     request = place.request.model_copy(update={"target": target.model_copy(update={"processor": family})})
-    found = Place(place.blueprint, request, "zen4")
+    found = SuiteTarget(place.blueprint, request, "zen4")
     own = plan_run(suite, variants["own-builds", "pytorch-2.13-cpu-opt"], found).plan
     stock = plan_run(suite, variants["own-builds", "pytorch-2.13-cpu"], found).plan
     assert own.target.processor.architecture == "zen4"
@@ -115,7 +115,7 @@ def test_what_cannot_be_planned_says_so(plan, place):
     small = place.request.target.model_copy(update={"partitions": ()})
     one_node = small.partitions or [part.model_copy(update={"nodes": 1}) for part in place.request.target.partitions]
     target = small.model_copy(update={"partitions": tuple(one_node)})
-    alone = Place(place.blueprint, place.request.model_copy(update={"target": target}))
+    alone = SuiteTarget(place.blueprint, place.request.model_copy(update={"target": target}))
     with pytest.raises(CannotPlan, match="2 nodes are asked for"):
         plan("network", "openmpi-mpi4py", alone)
 

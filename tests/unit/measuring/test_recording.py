@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from modak_ansible.measuring.executor import Outcome
+from modak_ansible.measuring.executor import RunOutcome
 from modak_ansible.measuring.recording import Turn, record_of
 
 FACTS = {"processor": "A processor", "architecture": "zen2", "cores": 2, "memory": 2**34, "hostname": "frontend"}
@@ -22,7 +22,7 @@ def made(example, planned):
     suite, blocks = example
 
     def make(metrics, facts=FACTS, job=JOB, problem="", energy=None):
-        outcome = Outcome(metrics, job, problem, energy)
+        outcome = RunOutcome(metrics, job, problem, energy)
         return record_of(suite, blocks[0].variants[0], Turn(2, 1, 3), "2026-11-21", planned.plan, facts, outcome)
 
     return make

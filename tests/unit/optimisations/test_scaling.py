@@ -10,7 +10,7 @@ from modak_ansible.model.measured.prediction import Gain, Interval, Prediction
 from modak_ansible.model.request import GivenImage, Request
 from modak_ansible.model.scaled import Scale
 from modak_ansible.model.target import Partition, Processor, Scheduler, Target
-from modak_ansible.performance.scaling import Run
+from modak_ansible.performance.scaling import ScalingRun
 from modak_ansible.planning.plan import make_plan
 
 
@@ -18,7 +18,7 @@ class Model:
     """Knows runs of every program, and nothing else."""
 
     def __init__(self, *runs):
-        self.runs = tuple(Run(*run) for run in runs)
+        self.runs = tuple(ScalingRun(*run) for run in runs)
 
     def scaling_runs(self, request):
         return self.runs

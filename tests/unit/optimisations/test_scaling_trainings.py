@@ -12,7 +12,7 @@ from modak_ansible.model.request import Request
 from modak_ansible.model.scaled import Scale
 from modak_ansible.model.target import Network, Partition, Processor, Scheduler, Target
 from modak_ansible.performance import load_model
-from modak_ansible.performance.scaling import Run
+from modak_ansible.performance.scaling import ScalingRun
 from modak_ansible.planning.plan import make_plan
 
 QUICK, SLOW = Network(latency=20, bandwidth=1.0), Network(latency=500, bandwidth=0.0118)
@@ -135,7 +135,9 @@ def test_a_curve_of_copies_has_whole_copies_alone(model):
 
 
 def test_runs_of_as_many_processes_are_counted(model, monkeypatch):
-    monkeypatch.setattr(model, "scaling_runs", lambda asked: (Run(1, 0.2), Run(2, 0.1), Run(2, 0.11)))
+    monkeypatch.setattr(
+        model, "scaling_runs", lambda asked: (ScalingRun(1, 0.2), ScalingRun(2, 0.1), ScalingRun(2, 0.11))
+    )
     plan = make_plan(request(minimal_efficiency=0.7), model=model)
     assert [point.measured for point in plan.scale.curve[:3]] == [1, 2, 0]
     assert "2 x 1, 2 runs on record" in plan_table(plan, 120)

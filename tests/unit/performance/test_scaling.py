@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from modak_ansible.model.scaled import Scale, Shape
-from modak_ansible.performance.scaling import Limits, Run, Scaling, choose, fit_scaling, seen_efficiency
+from modak_ansible.performance.scaling import Limits, Scaling, ScalingRun, choose, fit_scaling, seen_efficiency
 
 fractions = st.floats(0, 1)
 times = st.floats(0.01, 1e5)
@@ -21,7 +21,7 @@ limits = st.builds(
 
 def amdahl(fraction, alone, processes, communication=0.0, linear=False):
     share = processes - 1 if linear else math.log2(processes)
-    return Run(processes, alone * (fraction + (1 - fraction) / processes) + communication * share)
+    return ScalingRun(processes, alone * (fraction + (1 - fraction) / processes) + communication * share)
 
 
 def law(**changes):
@@ -60,7 +60,9 @@ def test_nothing_is_shared_out():
     assert choose(found, Scale(minimal_efficiency=0.0), Limits(nodes=8, cores=8)) == Shape(1, 1)
 
 
-@pytest.mark.parametrize("runs", [[Run(4, 10.0)], [Run(4, 10.0)] * 3, [Run(1, 10.0), Run(1, 11.0)]])
+@pytest.mark.parametrize(
+    "runs", [[ScalingRun(4, 10.0)], [ScalingRun(4, 10.0)] * 3, [ScalingRun(1, 10.0), ScalingRun(1, 11.0)]]
+)
 def test_one_number_of_processes_says_nothing_of_another(runs):
     found = fit_scaling(runs)
     assert not found.is_known
@@ -68,7 +70,15 @@ def test_one_number_of_processes_says_nothing_of_another(runs):
 
 
 @pytest.mark.parametrize(
-    "runs", [[], [Run(0, 1.0)], [Run(1, 0.0)], [Run(1, -1.0)], [Run(1, math.nan)], [Run(2, math.inf)]]
+    "runs",
+    [
+        [],
+        [ScalingRun(0, 1.0)],
+        [ScalingRun(1, 0.0)],
+        [ScalingRun(1, -1.0)],
+        [ScalingRun(1, math.nan)],
+        [ScalingRun(2, math.inf)],
+    ],
 )
 def test_what_is_no_run_is_refused(runs):
     with pytest.raises(ValueError, match="measured|not a run"):
@@ -79,7 +89,9 @@ def test_what_is_no_run_is_refused(runs):
 def test_noise_does_not_make_anything_negative(fraction, alone, communication, noise):
     numbers = [1, 1, 2, 2, 4, 8, 16]
     runs = [amdahl(fraction, alone, number, communication * alone) for number in numbers]
-    found = fit_scaling(Run(run.processes, run.seconds * factor) for run, factor in zip(runs, noise, strict=True))
+    found = fit_scaling(
+        ScalingRun(run.processes, run.seconds * factor) for run, factor in zip(runs, noise, strict=True)
+    )
     assert min(found.serial, found.parallel, found.communication) >= 0
     for each in (1, 2, 4, 8, 16):
         assert found.seconds(each) > 0
@@ -88,7 +100,7 @@ def test_noise_does_not_make_anything_negative(fraction, alone, communication, n
 
 @given(counts, st.lists(times, min_size=12, max_size=12))
 def test_whatever_was_measured_makes_a_law(numbers, seconds):
-    found = fit_scaling(map(Run, numbers, seconds))
+    found = fit_scaling(map(ScalingRun, numbers, seconds))
     assert all(math.isfinite(value) for value in (found.serial, found.parallel, found.communication, found.off))
     assert found.seconds(max(numbers)) > 0
 
@@ -142,7 +154,7 @@ def test_asking_for_more_efficiency_never_takes_more_processes(serial, communica
 
 
 def test_nothing_is_chosen_far_beyond_what_was_measured():
-    found = fit_scaling([Run(1, 10.0), Run(2, 5.0)])
+    found = fit_scaling([ScalingRun(1, 10.0), ScalingRun(2, 5.0)])
     assert choose(found, Scale(minimal_efficiency=0.5), Limits(nodes=100, cores=64)).processes == 4
 
 

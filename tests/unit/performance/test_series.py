@@ -6,7 +6,7 @@ from synthetic_records import measured, record, training
 
 from modak_ansible.model.application import Application, HpcApplication
 from modak_ansible.model.target import Target
-from modak_ansible.performance.scaling import Run
+from modak_ansible.performance.scaling import ScalingRun
 from modak_ansible.performance.series import RUN, runs_for, series
 from modak_ansible.planning.service import request_of
 from modak_ansible.reading.blueprint.reader import Inputs
@@ -40,7 +40,7 @@ def test_trainings_count_by_the_time_of_a_sample():
         record("pytorch-2.13-cpu", training=training(100.0 * nodes), allocation={"nodes": nodes}) for nodes in (1, 2)
     ]
     (found,) = series(runs)
-    assert {Run(*run) for run in found.runs} == {Run(1, 0.01), Run(2, 0.005)}
+    assert {ScalingRun(*run) for run in found.runs} == {ScalingRun(1, 0.01), ScalingRun(2, 0.005)}
 
 
 def solver(size, processes, seconds):
@@ -62,8 +62,8 @@ def test_each_problem_of_a_program_has_a_law_of_its_own(blueprint):
         program = Application(name="solver", script="", framework="", words=("-s", size), hpc=hpc)
         return runs_for(asked.model_copy(update={"application": program, "target": place}), known)
 
-    assert runs("60", known) == (Run(1, 80.0), Run(2, 41.0))
+    assert runs("60", known) == (ScalingRun(1, 80.0), ScalingRun(2, 41.0))
     assert runs("90", known) == ()
     before = series([solver("", 1, 12.0), solver("", 2, 7.0)])  # earlier versions did not say what they told it
-    assert runs("90", before) == (Run(1, 12.0), Run(2, 7.0))
-    assert runs("60", (*before, *known)) == (Run(1, 80.0), Run(2, 41.0))
+    assert runs("90", before) == (ScalingRun(1, 12.0), ScalingRun(2, 7.0))
+    assert runs("60", (*before, *known)) == (ScalingRun(1, 80.0), ScalingRun(2, 41.0))

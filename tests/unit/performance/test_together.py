@@ -13,7 +13,7 @@ from modak_ansible.model.measured.prediction import Question
 from modak_ansible.model.measured.work import Work
 from modak_ansible.performance import load_model
 from modak_ansible.performance.features import Facts
-from modak_ansible.performance.together import Together, together
+from modak_ansible.performance.together import Combinations, together
 from modak_ansible.planning.plan import make_plan
 from modak_ansible.planning.service import request_of
 from modak_ansible.reading.blueprint.reader import Inputs
@@ -117,7 +117,7 @@ def test_what_counts_ran_together_and_promises_no_more(effects, recorded, asked,
     known = together(facts(each) for each in recorded)
     single = set().union(*recorded)
     wanted = facts(asked, "1.0" if has_version else "")
-    left = set(Together(known).uncounted(wanted, seconds))
+    left = set(Combinations(known).uncounted(wanted, seconds))
     counted = asked - left
     assert left <= single
     assert seconds(facts(counted)) >= seconds(wanted) - 1e-9

@@ -12,7 +12,7 @@ import zipfile
 import pytest
 
 from modak_ansible.catalogue import load_catalogue, locks
-from modak_ansible.catalogue.locks import Lock
+from modak_ansible.catalogue.locks import PackageLock
 from modak_ansible.recipes import steps
 from modak_ansible.recipes.environment import environment_script
 
@@ -45,7 +45,7 @@ def lock(monkeypatch, wheel):
 
     def write(*pythons):
         digest = hashlib.sha256(wheel().read_bytes()).hexdigest()
-        made = Lock(pythons or (HERE,), (f'tiny==1.0 ; python_version == "{HERE}" --hash=sha256:{digest}',))
+        made = PackageLock(pythons or (HERE,), (f'tiny==1.0 ; python_version == "{HERE}" --hash=sha256:{digest}',))
         for module in (steps, locks):
             monkeypatch.setattr(module, "lock_of", {ENTRY.name: made}.__getitem__)
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modak_ansible.schedulers.base import CommandResult, JobState, SchedulerSilent
-from modak_ansible.schedulers.known import SCHEDULERS
+from modak_ansible.schedulers.registry import SCHEDULERS
 from modak_ansible.target.core.commands import TimedRun
 
 FOLDER = Path(__file__).parent / "recorded"

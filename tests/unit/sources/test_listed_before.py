@@ -5,13 +5,13 @@ import pytest
 from modak_ansible.model.dataset import DataFile
 from modak_ansible.sources.base import SourceSpec, SourceWarning, Unreached
 from modak_ansible.sources.hugging_face import HuggingFace
-from modak_ansible.sources.listed import Listed, Listing
+from modak_ansible.sources.listed import ListedSource, Listing
 from modak_ansible.sources.s3 import S3
 
 FILES = (DataFile(name="a/b.csv", size=7, sha256="a" * 64), DataFile(name="c.csv", size=3, version="v1"))
 
 
-class Far(Listed):
+class Far(ListedSource):
     kinds = ("far",)
 
     def __init__(self, answer, server=""):

@@ -105,7 +105,7 @@ def test_a_target_that_cannot_be_entered_is_not_tried_again(pauses):
     assert (pauses, made.answers) == ([], [{"x": 1}])
 
 
-class Kept(direct.Kept):
+class Kept(direct.RemoteFunction):
     """What is kept ready on a target, of answers as above."""
 
     made, answers = [], []
@@ -127,7 +127,7 @@ class Kept(direct.Kept):
 @pytest.fixture
 def kept(monkeypatch):
     monkeypatch.setattr(Kept, "made", [])
-    monkeypatch.setattr(action, "Kept", Kept)
+    monkeypatch.setattr(action, "RemoteFunction", Kept)
     return Kept.made
 
 

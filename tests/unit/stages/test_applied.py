@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from modak_ansible.stages.jobs.applied import compare, report_of, summary_pairs, warnings_of
+from modak_ansible.stages.jobs.applied import compare_choices, report_of, summary_pairs, warnings_of
 
 PLAN = {
     "choices": [
@@ -24,7 +24,7 @@ def word(applied, how="prepare", reason=""):
 
 def test_each_choice_in_the_code_has_its_outcome():
     choices = {"compiler": word(None, reason="it failed"), "batch_size": word("64"), "accumulation": word("2")}
-    outcomes = compare(PLAN, {"choices": choices}, None)
+    outcomes = compare_choices(PLAN, {"choices": choices}, None)
     assert [(outcome["name"], outcome["planned"], outcome["applied"]) for outcome in outcomes] == [
         ("compiler", "inductor", None), ("batch_size", "64", "64"), ("accumulation", "2", "2")
     ]  # fmt: skip
@@ -37,11 +37,11 @@ def test_each_choice_in_the_code_has_its_outcome():
 
 def test_of_a_trace_which_computes_nothing_no_choice_is_missed():
     report = {"choices": {"compiler": word(None, reason="nothing was given")}, "memory": {"loops": []}}
-    assert compare(PLAN, report, None) == []
+    assert compare_choices(PLAN, report, None) == []
 
 
 def test_without_a_word_nothing_is_known():
-    outcomes = compare(PLAN, None, {"anything": 1})
+    outcomes = compare_choices(PLAN, None, {"anything": 1})
     assert [outcome["known"] for outcome in outcomes] == [False, False, False]
     assert warnings_of(outcomes)[0].startswith("planned; whether it was applied is not known: compiler inductor")
 
@@ -50,7 +50,7 @@ def test_without_a_word_nothing_is_known():
 def test_the_switches_of_a_benchmark_say_how_they_stood(stands, applied):
     metrics = {"schema": "modak.metrics/1", "switches": {"compiler": stands}}
     refused = word(None, reason="the script does not call prepare")
-    outcome = compare(PLAN, {"choices": {"compiler": refused}}, metrics)[0]
+    outcome = compare_choices(PLAN, {"choices": {"compiler": refused}}, metrics)[0]
     assert (outcome["applied"], outcome["how"], outcome["known"]) == (applied, "switch", True)
 
 
@@ -62,7 +62,7 @@ def test_what_is_no_report_is_none(tmp_path, text):
 
 def test_a_report_with_nonsense_in_it_says_nothing(tmp_path):
     (tmp_path / "applied.json").write_text(json.dumps({"schema": "modak.applied/1", "choices": [1]}))
-    assert not any(each["known"] for each in compare(PLAN, report_of(tmp_path), None))
+    assert not any(each["known"] for each in compare_choices(PLAN, report_of(tmp_path), None))
 
 
 @pytest.mark.parametrize(
@@ -78,10 +78,10 @@ def test_a_report_with_nonsense_in_it_says_nothing(tmp_path):
 )
 def test_whether_processes_were_one_training_is_told(report, applied, known, said):
     plan = {"choices": [{"name": "strategy", "value": "ddp", "stock": "none", "reaches": "job"}]}
-    (outcome,) = compare(plan, report, None)
+    (outcome,) = compare_choices(plan, report, None)
     assert (outcome["applied"], outcome["known"]) == (applied, known)
     assert said in outcome["how"] + outcome["reason"]
     plan["choices"][0]["value"] = "fsdp"  # and where another way was taken, that is told
-    assert compare(plan, {"ranks": {"strategy": "fsdp", "world": 2}}, None)[0]["applied"] == "fsdp"
+    assert compare_choices(plan, {"ranks": {"strategy": "fsdp", "world": 2}}, None)[0]["applied"] == "fsdp"
     plan["choices"][0]["value"] = "own"
-    assert compare(plan, report, None) == []
+    assert compare_choices(plan, report, None) == []

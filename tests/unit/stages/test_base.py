@@ -7,12 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from modak_ansible.errors import ModakError
-from modak_ansible.stages.base import noted
-from modak_ansible.store.record import Record
+from modak_ansible.stages.base import timed_stage
+from modak_ansible.store.record import DeploymentRecord
 
 
 def test_nothing_is_lost_that_two_note_at_once(tmp_path):
-    record = Record(tmp_path)
+    record = DeploymentRecord(tmp_path)
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: record.note_stage(f"stage {number}", state="done"), range(100)))
         list(pool.map(lambda number: record.update(**{f"value {number}": number}), range(100)))
@@ -26,8 +26,8 @@ def test_a_failure_that_cannot_be_noted_is_told_all_the_same(make_stage, monkeyp
         raise OSError(28, "No space left on device")
 
     stage, _ = make_stage(None)
-    monkeypatch.setattr(Record, "note_stage", no)
-    with pytest.raises(ModakError, match="the disk is full on this machine"), noted(stage, "results"):
+    monkeypatch.setattr(DeploymentRecord, "note_stage", no)
+    with pytest.raises(ModakError, match="the disk is full on this machine"), timed_stage(stage, "results"):
         raise ModakError("the disk is full on this machine")
 
 
@@ -38,7 +38,7 @@ DONE = {"state": "done", "message": "fine"}
 def test_a_stage_that_begins_anew_has_not_failed(make_stage):
     stage, _ = make_stage(None)
     stage.record.update(stages={"target": DONE, "dataset": FAILED, "image": FAILED, "job": DONE}, stage="image")
-    with noted(stage, "dataset"):
+    with timed_stage(stage, "dataset"):
         assert stage.record.read()["stages"] == {"target": DONE, "job": DONE}
         assert stage.record.read()["stage"] == "dataset"
 

@@ -12,7 +12,7 @@ from modak_ansible.errors import JobFailed, ModakError
 from modak_ansible.planning.service import plan_all
 from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.schedulers.base import JobState, SubmissionRefused, Waits
-from modak_ansible.schedulers.known import SCHEDULERS
+from modak_ansible.schedulers.registry import SCHEDULERS
 from modak_ansible.stages.base import Stage
 from modak_ansible.stages.jobs.operations import query_jobs, remove_jobs, resume_jobs, run_jobs
 from modak_ansible.stages.report import report

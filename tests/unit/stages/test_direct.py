@@ -128,7 +128,7 @@ def test_the_command_is_one_line_without_what_shells_replace():
 def kept(tmp_path, monkeypatch):
     """What is kept ready on a target, and a file with a line for each time that its shell was started."""
     monkeypatch.setattr(ByShell, "says", f"echo welcome; echo once >> {tmp_path}/starts; ")
-    there = direct.Kept(ByShell("front"), queried)
+    there = direct.RemoteFunction(ByShell("front"), queried)
     yield there, tmp_path / "starts"
     there.close()
 
@@ -160,7 +160,7 @@ def test_what_was_ended_there_is_told_and_sent_anew(kept, tmp_path):
 
 def test_an_answer_that_nobody_waited_for_is_none_to_the_next_question(tmp_path):
     about = {"workspace": str(tmp_path), "scheduler": "none", "deployments": "[]"}
-    there = direct.Kept(ByShell("front"), acted)
+    there = direct.RemoteFunction(ByShell("front"), acted)
     there.ask({**about, "action": "look"})
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     signal.setitimer(signal.ITIMER_REAL, 0.1)

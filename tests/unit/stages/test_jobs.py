@@ -8,7 +8,7 @@ from modak_ansible.errors import TargetUnreachable
 from modak_ansible.stages.jobs import query as jobs
 from modak_ansible.stages.jobs.query import Asking, ask_for_jobs
 from modak_ansible.store.forecasts import WAITING
-from modak_ansible.store.record import Record
+from modak_ansible.store.record import DeploymentRecord
 from modak_ansible.target.jobs.query import queried
 
 
@@ -53,7 +53,7 @@ def test_one_look(asked, tmp_path):
     wanted, slept, answer, problem = asked([[job("one"), job("two", "QUEUED", position=2)]])
     assert (wanted, slept, problem) == ([["one", "two"]], [], "")
     assert answer["two"]["position"] == 2
-    record = Record(tmp_path / "deployments" / "one").read()
+    record = DeploymentRecord(tmp_path / "deployments" / "one").read()
     assert record["job"]["state"] == "RUNNING"
 
 
@@ -64,12 +64,12 @@ def test_only_news_are_written(asked, tmp_path):
     assert (tmp_path / "deployments" / "one" / "state.json").stat().st_mtime_ns == before
     assert not (tmp_path / "deployments" / "two" / "state.json").exists()
     asked([[job("one", "COMPLETED", epoch=9), job("two", "DAMAGED")]])
-    assert Record(tmp_path / "deployments" / "one").read()["progress"] == {"epoch": 9}
+    assert DeploymentRecord(tmp_path / "deployments" / "one").read()["progress"] == {"epoch": 9}
     assert not (tmp_path / "deployments" / "two" / "state.json").exists()
 
 
 def test_the_first_word_of_when_a_job_may_begin_stays(asked, tmp_path):
-    record = Record(tmp_path / "deployments" / "one")
+    record = DeploymentRecord(tmp_path / "deployments" / "one")
     for starts in (900.0, 500.0):
         asked([[job("one", "QUEUED", forecast={"said": 100.0, "starts": starts}), job("two")]])
     (noted,) = record.read()["forecasts"]

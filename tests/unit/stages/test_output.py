@@ -17,7 +17,7 @@ def shown(tmp_path):
         said = []
         stage = SimpleNamespace(say=said.append, tell=lambda *words: said.append(words[-1]), folder=tmp_path)
         situation = SimpleNamespace(job_id="1", state="completed", is_living=False, words="job 1 is completed")
-        member = SimpleNamespace(name="train", stage=stage, known=SimpleNamespace(situation=situation))
+        member = SimpleNamespace(name="train", stage=stage, status=SimpleNamespace(situation=situation))
         parts = [text, ""]
         answers = ({"output": part, "offset": len(text)} for part in parts)
         Output(member, lambda *_, **__: next(answers), is_whole=is_whole).drain()

@@ -27,7 +27,7 @@ def runs(tmp_path, monkeypatch):
         ours = tmp_path / f"run-{time.monotonic_ns()}"
         ours.mkdir()
         monkeypatch.setattr(constants, "DEFAULT_LOCAL_TMP", str(ours))
-        with packing.packed(name):
+        with packing.packed_module(name):
             folder = ours / "ansiballz_cache"
             folder.mkdir(exist_ok=True)  # as Ansible does
             place = folder / f"{PACKED_AS}.{name}-ZIP_DEFLATED-none"
@@ -109,6 +109,6 @@ def test_a_run_goes_on_where_nothing_can_be_kept(runs, tmp_path):
 
 def test_a_failure_of_the_module_is_its_own(runs, tmp_path, monkeypatch):
     monkeypatch.setattr(constants, "DEFAULT_LOCAL_TMP", str(tmp_path))
-    with pytest.raises(RuntimeError, match="broke"), packing.packed("modak_job"):
+    with pytest.raises(RuntimeError, match="broke"), packing.packed_module("modak_job"):
         raise RuntimeError("it broke")
     assert kept(tmp_path) == []

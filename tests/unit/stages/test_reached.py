@@ -8,7 +8,7 @@ import pytest
 
 from modak_ansible.errors import LoginRefused, TargetUnreachable
 from modak_ansible.stages.jobs import reached
-from modak_ansible.stages.jobs.direct import Kept
+from modak_ansible.stages.jobs.direct import RemoteFunction
 from modak_ansible.target.jobs.actions import acted
 from modak_ansible.transport import retry
 from modak_ansible.transport.ssh import Connection
@@ -30,7 +30,7 @@ def looks(monkeypatch):
                 raise answer
             return answer
 
-        monkeypatch.setattr(Kept, "ask", ask)
+        monkeypatch.setattr(RemoteFunction, "ask", ask)
         call = reached._caller(Connection("front"), acted, said.append, ExitStack())
         return call, said, asked
 

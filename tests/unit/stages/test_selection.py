@@ -64,9 +64,9 @@ def test_nobody_becomes_another_on_the_target(training):
 def test_hosts_of_others_are_not_deployed_to(training):
     known = {"groups": {"modak": ["web1", "modak_target"]}}
     with pytest.raises(AnsibleActionFail, match="group modak has hosts that are not targets of this plan: web1"):
-        plan_deployment({"blueprint": str(training.file)}, check=True, known=known)
+        plan_deployment({"blueprint": str(training.file)}, check=True, variables=known)
     known["groups"]["modak"] = ["modak_target"]  # of a blueprint before
-    assert plan_deployment({"blueprint": str(training.file)}, check=True, known=known)["targets"]
+    assert plan_deployment({"blueprint": str(training.file)}, check=True, variables=known)["targets"]
 
 
 @pytest.mark.parametrize(

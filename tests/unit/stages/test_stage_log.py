@@ -8,7 +8,7 @@ import time
 import pytest
 
 from modak_ansible.errors import ModakError
-from modak_ansible.stages.base import Outcome, noted
+from modak_ansible.stages.base import Outcome, timed_stage
 from modak_ansible.store import logs as looks
 from modak_ansible.store.logs import LOOKS, STAGE_LOG, note, note_look, read_stage_log, size_before
 
@@ -35,10 +35,10 @@ def test_damaged_lines_are_left_out(tmp_path):
 
 def test_stages_note_their_ends(make_stage):
     stage, said = make_stage(None)
-    with noted(stage, "image") as finish:
+    with timed_stage(stage, "image") as finish:
         stage.tell("image", "making it")
         finish(Outcome(True, "made"))
-    with pytest.raises(ModakError), noted(stage, "job"):
+    with pytest.raises(ModakError), timed_stage(stage, "job"):
         raise ModakError("refused", hint="ask")
     assert said == ["making it"]
     assert texts(stage.folder) == [("image", "making it"), ("image", "made"), ("job", "failed: refused\n  ask")]
@@ -46,7 +46,7 @@ def test_stages_note_their_ends(make_stage):
 
 def test_what_only_would_be_done_is_not_noted(make_stage):
     stage, _ = make_stage(None, check=True)
-    with noted(stage, "image") as finish:
+    with timed_stage(stage, "image") as finish:
         stage.tell("image", "making it")
         finish(Outcome(True, "would make it"))
     assert not (stage.folder / STAGE_LOG).exists()

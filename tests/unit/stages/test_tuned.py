@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from modak_ansible.stages.jobs.tuned import as_trained, ratio, read_report, rows_of, summary_pairs, trained_of
+from modak_ansible.stages.jobs.tuned import as_trained, ratio, read_report, trained_of, tuning_pairs, tuning_rows
 
 
 def candidate(number, **values):
@@ -71,18 +71,18 @@ def test_what_a_neighbour_slowed_is_not_compared(folder):
     report = write(folder, trials=trials)
     assert ratio(report, "c0", "c2") is None
     assert ratio(report, "c1", "c2") == pytest.approx(3.0)
-    assert "others kept up to 1.5 cores busy during 1 of the trials" in summary_pairs(report, PLAN)[1][1]
+    assert "others kept up to 1.5 cores busy during 1 of the trials" in tuning_pairs(report, PLAN)[1][1]
 
 
 def test_the_fastest_comes_first(folder):
-    rows = rows_of(read_report(folder), PLAN)
+    rows = tuning_rows(read_report(folder), PLAN)
     assert [row.name for row in rows] == ["c2", "c0", "c1"]
-    assert (rows[0].told, rows[0].over_stock) == ("trains", pytest.approx(3.0))
+    assert (rows[0].outcome, rows[0].over_stock) == ("trains", pytest.approx(3.0))
     assert rows[0].trial.rung == 2
 
 
 def test_the_summary_says_what_trains_and_why(folder):
-    assert summary_pairs(read_report(folder), PLAN) == [
+    assert tuning_pairs(read_report(folder), PLAN) == [
         ("tuning", "candidate 2 of 3 candidates, 110.00 ms a step, 2.00x the plan's choice, 3.00x stock; "
          "5 trials in 1 min 1 s of 5 min"),
     ]  # fmt: skip
@@ -90,16 +90,16 @@ def test_the_summary_says_what_trains_and_why(folder):
 
 def test_the_summary_says_what_went_wrong(folder):
     lost = {**REPORT["candidates"], "c1": {**REPORT["candidates"]["c1"], "outcome": "out", "reason": "it broke"}}
-    found = summary_pairs(write(folder, state="stopped", reason="signal 15 stopped it", candidates=lost), PLAN)
+    found = tuning_pairs(write(folder, state="stopped", reason="signal 15 stopped it", candidates=lost), PLAN)
     assert found[0][1].endswith("; stopped: signal 15 stopped it")
     assert found[1] == ("tuning", "out: candidate 1: it broke")
-    nothing = summary_pairs(write(folder, best="", trials=[], state="failed", reason="the image has no optuna"), PLAN)
+    nothing = tuning_pairs(write(folder, best="", trials=[], state="failed", reason="the image has no optuna"), PLAN)
     assert nothing[0][1].startswith("no candidate could be measured (the image has no optuna)")
 
 
 def test_without_tuning_nothing_is_said(tmp_path):
     assert read_report(tmp_path) is None
-    assert summary_pairs(None, PLAN) == []
+    assert tuning_pairs(None, PLAN) == []
 
 
 def test_the_plan_as_it_was_trained(folder):
@@ -127,7 +127,7 @@ def test_the_plans_own_choice_leaves_the_plan(folder, best):
 def test_whatever_a_job_leaves_breaks_nothing(folder, content):
     (folder / "tuning.json").write_bytes(content)
     report = read_report(folder)
-    summary_pairs(report, PLAN)
+    tuning_pairs(report, PLAN)
     as_trained(PLAN, trained_of(report, PLAN))
 
 
@@ -162,14 +162,14 @@ def turns(*steps, **changes):
 )
 def test_what_compare_with_stock_found_is_one_line(folder, steps, text):
     changes, plan = turns(*steps)
-    assert summary_pairs(write(folder, **changes), plan) == [("steps", text)]
+    assert tuning_pairs(write(folder, **changes), plan) == [("steps", text)]
 
 
 def test_that_stock_trained_is_said(folder):
     changes, plan = turns((0.2, 0.1), (0.2, 0.1), best="c1")
     report = write(folder, **changes)
     text = "0.50x of stock, measured here, so stock trained (2 turns, 0.50 to 0.50; 4 trials in 17 s)"
-    assert summary_pairs(report, plan) == [("steps", text)]
+    assert tuning_pairs(report, plan) == [("steps", text)]
 
 
 def test_why_stock_could_not_be_compared_is_said(folder):
@@ -177,7 +177,7 @@ def test_why_stock_could_not_be_compared_is_said(folder):
     candidates = {**REPORT["candidates"]}
     candidates["c1"] = {**candidates["c1"], "outcome": "out", "reason": "it ended with exit code 1"}
     report = write(folder, **changes, candidates=candidates)
-    assert summary_pairs(report, plan) == [("steps", "could not be compared: candidate 1: it ended with exit code 1")]
+    assert tuning_pairs(report, plan) == [("steps", "could not be compared: candidate 1: it ended with exit code 1")]
 
 
 def test_that_stock_trained_where_the_choice_ended_is_said(folder):
@@ -185,13 +185,13 @@ def test_that_stock_trained_where_the_choice_ended_is_said(folder):
     candidates = {**REPORT["candidates"]}
     candidates["c0"] = {**candidates["c0"], "title": "the plan's choice", "outcome": "out", "reason": "no such library"}
     told = "could not be compared: the plan's choice: no such library, so stock trained"
-    assert summary_pairs(write(folder, **changes, candidates=candidates), plan) == [("steps", told)]
+    assert tuning_pairs(write(folder, **changes, candidates=candidates), plan) == [("steps", told)]
 
 
 def test_what_goes_on_is_not_compared_yet(folder):
     """Whoever deploys with --detach sees the first results while the trials run."""
     changes, plan = turns((0.1, None))
-    [(_, text)] = summary_pairs(write(folder, **changes, state="running", reason=""), plan)
+    [(_, text)] = tuning_pairs(write(folder, **changes, state="running", reason=""), plan)
     assert text == "not compared yet: 1 trial in 17 s"
 
 
@@ -199,5 +199,5 @@ def test_neighbours_of_one_alone_leave_nothing_to_compare(folder):
     changes, plan = turns((0.1, 0.2))
     for each, busy in zip(changes["trials"], (0.0, 1.2), strict=True):
         each["steps"]["foreign_cores"] = busy
-    [(_, text)] = summary_pairs(write(folder, **changes), plan)
+    [(_, text)] = tuning_pairs(write(folder, **changes), plan)
     assert text == "could not be compared: others kept the node busy while one ran, and not while the other did"

@@ -8,7 +8,7 @@ import time
 import pytest
 from fake_deployment import FakeScheduler, plan_of, script_of
 
-from modak_ansible.schedulers.known import SCHEDULERS
+from modak_ansible.schedulers.registry import SCHEDULERS
 from modak_ansible.target.core.workspace import Workspace
 from modak_ansible.target.jobs.job import Deployment
 

@@ -6,10 +6,10 @@ import pytest
 from fake_queue import FakeQueue
 
 from modak_ansible.schedulers.base import JobState, SubmissionUncertain, Waits
-from modak_ansible.schedulers.known import SCHEDULERS
+from modak_ansible.schedulers.registry import SCHEDULERS
 from modak_ansible.target.core.files import read_json
 from modak_ansible.target.core.workspace import Workspace
-from modak_ansible.target.jobs.campaign import Campaign, Removed, Wanted
+from modak_ansible.target.jobs.campaign import Campaign, JobRequest, Removed
 
 POINTS = ("p0", "p1", "p2", "p3")
 
@@ -38,14 +38,14 @@ def campaign(workspace, queue):
 
 
 def point(name, *, after=(), behind=(), barrier=(), parallel=None, again=False, node="sweep"):
-    return Wanted(
+    return JobRequest(
         name, after=list(after), behind=list(behind), again=again, node=node, array="sweep", parallel=parallel,
         barrier=list(barrier),
     )  # fmt: skip
 
 
 def alone(name):
-    return Wanted(name)
+    return JobRequest(name)
 
 
 def ids(answer):
@@ -66,7 +66,7 @@ def test_points_of_a_sweep_are_one_array(campaign, queue, workspace):
     assert name == "sweep"
     assert (workspace.deployments / folder / "3").resolve() == workspace.deployments / "p3"
     assert (workspace.deployments / folder / "array.sh").read_text() == "array of directives"
-    look = campaign.look([Wanted("p3")])["p3"]
+    look = campaign.look([JobRequest("p3")])["p3"]
     assert (look.situation.state, look.situation.job_id, look.waited) == (
         "QUEUED",
         "2_3",

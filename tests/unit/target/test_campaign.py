@@ -11,11 +11,11 @@ from fake_queue import FakeQueue
 
 from modak_ansible.errors import ModakError
 from modak_ansible.schedulers.base import JobState, SchedulerSilent, Waits
-from modak_ansible.schedulers.known import SCHEDULERS
+from modak_ansible.schedulers.registry import SCHEDULERS
 from modak_ansible.target.core.workspace import Workspace
 from modak_ansible.target.jobs.actions import act
 from modak_ansible.target.jobs.arrays import remove_arrays
-from modak_ansible.target.jobs.campaign import INCOMING, Campaign, Removed, Wanted
+from modak_ansible.target.jobs.campaign import INCOMING, Campaign, JobRequest, Removed
 
 pytestmark = pytest.mark.usefixtures("passing_time")
 
@@ -42,7 +42,7 @@ def campaign(workspace, queue):
 
 
 def wanted(name, *after, behind=(), again=False):
-    return Wanted(name, after=list(after), behind=list(behind), again=again)
+    return JobRequest(name, after=list(after), behind=list(behind), again=again)
 
 
 def refusal(answer):
@@ -59,7 +59,7 @@ def test_what_is_sent_with_a_submission_is_staged_before_it(campaign, workspace,
     monkeypatch.setattr(Campaign, "stage", lambda _, *given: done.append((*given, dict(queue.waits))))
     about = {"workspace": str(workspace.path), "scheduler": "fake", "folder": f"{INCOMING}1"}
     act("submit", {**about, "deployments": json.dumps([{"deployment": "first", "digest": "d"}])})
-    assert done == [(f"{INCOMING}1", [Wanted("first", digest="d")], {})]
+    assert done == [(f"{INCOMING}1", [JobRequest("first", digest="d")], {})]
     assert list(queue.waits) == ["1"]
 
 
@@ -121,7 +121,7 @@ def test_another_job_takes_the_place_of_one_that_never_began(campaign, queue):
     answer = campaign.submit([wanted("second", "first", again=True)])
     assert answer.jobs["second"] == ("3", True)
     assert states(campaign)["second"] == "QUEUED"
-    look = campaign.look([Wanted("second")])["second"]
+    look = campaign.look([JobRequest("second")])["second"]
     assert (look.waited, look.skipped, look.began) == ({"first": "1"}, False, False)
 
 
@@ -141,7 +141,7 @@ def test_a_job_that_began_is_never_given_up(campaign, queue):
 
 def test_only_news_is_told(campaign, queue):
     campaign.submit([wanted("first"), wanted("second"), wanted("third")])
-    seen = [Wanted(name, state="QUEUED") for name in ("first", "second", "third")]
+    seen = [JobRequest(name, state="QUEUED") for name in ("first", "second", "third")]
     began = time.monotonic()
     assert campaign.watch(seen, 0.6).situations == {}
     assert time.monotonic() - began >= 0.6
@@ -224,9 +224,9 @@ def test_jobs_on_a_node_that_is_down_can_be_left_alone(campaign, queue, workspac
 def test_that_a_node_is_down_is_news_once(campaign, queue):
     campaign.submit([wanted("first")])
     queue.jobs["1"] = JobState.RUNNING
-    assert campaign.watch([Wanted("first", state="RUNNING")], 0.1).situations == {}
+    assert campaign.watch([JobRequest("first", state="RUNNING")], 0.1).situations == {}
     queue.down = {"1": "node2"}
-    (news,) = campaign.watch([Wanted("first", state="RUNNING")], 5).situations.values()
+    (news,) = campaign.watch([JobRequest("first", state="RUNNING")], 5).situations.values()
     assert (news.state, news.down) == ("RUNNING", "node2")
-    known = Wanted("first", state="RUNNING", explanation=news.explanation)
+    known = JobRequest("first", state="RUNNING", explanation=news.explanation)
     assert campaign.watch([known], 0.1).situations == {}

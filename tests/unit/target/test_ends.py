@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from modak_ansible.errors import TARGET_UNREACHABLE, ModakError
 from modak_ansible.schedulers.base import AccountingSilent, JobRecord, JobState, Scheduler, SchedulerSilent
 from modak_ansible.schedulers.direct import Direct
-from modak_ansible.schedulers.known import SCHEDULERS
+from modak_ansible.schedulers.registry import SCHEDULERS
 from modak_ansible.target.core.answer import answer
 from modak_ansible.target.core.workspace import Workspace
 from modak_ansible.target.jobs import judgement, operations
-from modak_ansible.target.jobs.campaign import Campaign, Removed, Wanted
+from modak_ansible.target.jobs.campaign import Campaign, JobRequest, Removed
 from modak_ansible.target.jobs.job import Deployment
 from modak_ansible.target.jobs.markers import _killed_for, kill_of
 from modak_ansible.target.jobs.operations import operate
@@ -316,7 +316,7 @@ def test_a_node_that_is_down_is_said(deployment, fake):
     situation = deployment.situation()
     words = "Torque says node2 is down; whether the job still runs is known when it is back"
     assert (situation.state, situation.explanation, situation.down) == ("RUNNING", words, "node2")
-    news = campaign_of(deployment).watch([Wanted("example-1", state="RUNNING")], 5)
+    news = campaign_of(deployment).watch([JobRequest("example-1", state="RUNNING")], 5)
     assert news.situations["example-1"].explanation == words
     assert situation.is_news("RUNNING", "")
     assert not situation.is_news("RUNNING", words)

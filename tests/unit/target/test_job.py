@@ -21,7 +21,7 @@ from modak_ansible.schedulers.base import (
 from modak_ansible.target.core.workspace import Workspace
 from modak_ansible.target.jobs import attempts as attempts_module
 from modak_ansible.target.jobs import judgement
-from modak_ansible.target.jobs.campaign import Campaign, Wanted
+from modak_ansible.target.jobs.campaign import Campaign, JobRequest
 from modak_ansible.target.jobs.job import Deployment
 from modak_ansible.target.jobs.operations import operate
 from modak_ansible.target.jobs.situation import Situation
@@ -40,7 +40,7 @@ def cancel(deployment):
 
 
 def watch(deployment, state, offset, seconds):
-    known = Wanted(deployment.path.name, state=state)
+    known = JobRequest(deployment.path.name, state=state)
     return campaign_of(deployment).watch([known], seconds, log="output.log", offset=offset)
 
 
@@ -478,7 +478,7 @@ def test_a_line_that_is_not_ended_asks_the_scheduler_no_more_often(deployment, f
 
 def test_a_job_that_is_waited_for_quietly_is_asked_for_at_its_end_only(deployment, fake, monkeypatch):
     deployment.submit()
-    known = [Wanted("example-1", state="QUEUED")]
+    known = [JobRequest("example-1", state="QUEUED")]
     with monkeypatch.context() as patched:
         asked = asked_in(patched, "RUNNING")
         news = campaign_of(deployment).watch(known, 1.5, quietly=True)

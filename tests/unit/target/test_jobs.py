@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from modak_ansible.schedulers.base import AccountingSilent, JobRecord, JobState, Scheduler, SchedulerSilent
-from modak_ansible.schedulers.known import SCHEDULERS
+from modak_ansible.schedulers.registry import SCHEDULERS
 from modak_ansible.target.core.workspace import Workspace
 from modak_ansible.target.jobs.actions import act
 from modak_ansible.target.jobs.campaign import Campaign

@@ -11,7 +11,7 @@ from fake_deployment import plan_of, script_of
 
 from modak_ansible.errors import ModakError
 from modak_ansible.schedulers.base import ActionRefused, JobRecord, JobState, Scheduler, SchedulerSilent
-from modak_ansible.schedulers.known import SCHEDULERS
+from modak_ansible.schedulers.registry import SCHEDULERS
 from modak_ansible.target.core.files import read_json
 from modak_ansible.target.core.workspace import Workspace
 from modak_ansible.target.jobs import judgement, operations

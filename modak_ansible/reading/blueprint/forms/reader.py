@@ -310,8 +310,8 @@ def _brief(value: Any) -> str:
         return "a mapping"
     if isinstance(value, list | tuple):
         return "a list"
-    shown = repr(value) if isinstance(value, str) else str(value).lower()
-    return shown if len(shown) <= 60 else f"{shown[:57]}..."
+    text = repr(value) if isinstance(value, str) else str(value).lower()
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def is_empty(item: Item) -> bool:

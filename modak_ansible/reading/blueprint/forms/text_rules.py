@@ -48,7 +48,7 @@ def _is(pattern: str, text: str) -> bool:
     return re.fullmatch(pattern, text, re.ASCII) is not None
 
 
-def shown(text: str) -> str:
+def quote(text: str) -> str:
     """A text on one line, for a message."""
     is_plain = text.strip() and text.isprintable() and len(text) <= 60
     return text if is_plain else repr(text[:57] + "..." if len(text) > 60 else text)
@@ -68,7 +68,7 @@ def name_problem(text: str) -> str:
     """What is wrong with the name of a job or partition; empty when nothing is."""
     if _is(_NAME, text):
         return ""
-    return f"{shown(text)} cannot be a name: letters, digits and _ . + - only, 63 at most, a letter or digit first"
+    return f"{quote(text)} cannot be a name: letters, digits and _ . + - only, 63 at most, a letter or digit first"
 
 
 def destination_problem(text: str) -> str:
@@ -76,7 +76,7 @@ def destination_problem(text: str) -> str:
     if "," not in text and "@" not in text:
         return name_problem(text)
     good = "such as gpu, gpu,preempt for whichever of them is free first, or a queue of another server's, workq@server"
-    return "" if _is(_DESTINATION, text) else f"{shown(text)} cannot be where a job is sent: {good}"
+    return "" if _is(_DESTINATION, text) else f"{quote(text)} cannot be where a job is sent: {good}"
 
 
 def account_problem(text: str) -> str:
@@ -84,47 +84,47 @@ def account_problem(text: str) -> str:
     if _is(_ACCOUNT, text):
         return ""
     good = "letters, digits and _ . + - @ only, 63 at most, a letter or digit first"
-    return f"{shown(text)} cannot be an account: {good}"
+    return f"{quote(text)} cannot be an account: {good}"
 
 
 def object_problem(text: str) -> str:
     """What is wrong with the name of an object of Kubernetes (RFC 1123)."""
     good = "small letters, digits and - between them, 63 at most; parts may be joined by ."
-    return "" if _is(_OBJECT, text) and len(text) <= 253 else f"{shown(text)} is not a name in Kubernetes: {good}"
+    return "" if _is(_OBJECT, text) and len(text) <= 253 else f"{quote(text)} is not a name in Kubernetes: {good}"
 
 
 def interface_problem(text: str) -> str:
     """What is wrong with the name of a network interface; empty for one that is to be found."""
     good = "such as ib0: letters, digits and _ . - only, 15 at most"
-    return "" if not text or _is(_INTERFACE, text) else f"{shown(text)} is not a network interface's name: {good}"
+    return "" if not text or _is(_INTERFACE, text) else f"{quote(text)} is not a network interface's name: {good}"
 
 
 def constraint_problem(text: str) -> str:
     """What is wrong with the letters of a constraint on nodes; what they mean is the scheduler's matter."""
     good = "letters, digits and _ . : = + -, with & | * and brackets between them"
-    return "" if _is(_CONSTRAINT, text) else f"{shown(text)} cannot be a constraint: {good}"
+    return "" if _is(_CONSTRAINT, text) else f"{quote(text)} cannot be a constraint: {good}"
 
 
 def address_problem(text: str) -> str:
     """What is wrong with a host's address; ssh would read a leading - as an option."""
     user, _, host = text.rpartition("@")
     if user and _is(_USER, user) and _is(_ADDRESS, host):
-        return f"{shown(text)} is a user at a host: write {host} here, and username: {user}"
+        return f"{quote(text)} is a user at a host: write {host} here, and username: {user}"
     host, colon, port = text.partition(":")
     if colon and port.isdigit() and _is(_ADDRESS, host):
-        return f"{shown(text)} is a host and a port: write {host} here, and port: {port}"
-    return "" if _is(_ADDRESS, text) else f"{shown(text)} is not a host's name or address"
+        return f"{quote(text)} is a host and a port: write {host} here, and port: {port}"
+    return "" if _is(_ADDRESS, text) else f"{quote(text)} is not a host's name or address"
 
 
 def user_problem(text: str) -> str:
-    return "" if _is(_USER, text) else f"{shown(text)} is not a user's name"
+    return "" if _is(_USER, text) else f"{quote(text)} is not a user's name"
 
 
 def node_name_problem(text: str) -> str:
     """What is wrong with the name of a node, which people see and type, and which points of a sweep add to."""
     if not text or not text.isprintable() or text.startswith("-") or set(text) & set(":,=/"):
         return (
-            f"{shown(text)} cannot be a node's name: printable characters, no - at its beginning, and none of : , = /"
+            f"{quote(text)} cannot be a node's name: printable characters, no - at its beginning, and none of : , = /"
         )
     return ""
 
@@ -132,9 +132,9 @@ def node_name_problem(text: str) -> str:
 def path_problem(text: str) -> str:
     """What is wrong with a path on the target, which ends in job scripts and container binds."""
     if not text or not _is(_PATH, text):
-        return f"{shown(text)} cannot be a path on the target: letters, digits and _ . + / @ % = - only"
+        return f"{quote(text)} cannot be a path on the target: letters, digits and _ . + / @ % = - only"
     if ".." in PurePosixPath(text).parts:
-        return f"{shown(text)} leads out of its folder"
+        return f"{quote(text)} leads out of its folder"
     return ""
 
 
@@ -142,7 +142,7 @@ def local_path_problem(text: str) -> str:
     """What is wrong with a path on this machine that a configuration of SSH is to hold."""
     if text.isprintable() and not set(text) & set('"\\$`'):
         return ""
-    return f"{shown(text)} cannot be used in a configuration of SSH: give it a plain name"
+    return f"{quote(text)} cannot be used in a configuration of SSH: give it a plain name"
 
 
 def image_problem(text: str) -> str:
@@ -155,11 +155,11 @@ def image_problem(text: str) -> str:
             return path_problem(text)
         of_hub = text.removeprefix("docker:").replace("#", "/", 1)  # as docker:NAME, and enroot's HOST#NAME
         cure = f": an image of a hub is docker://{of_hub}" if _is(_HUB_IMAGE, of_hub) else ""
-        return f"{shown(text)} is neither an address nor a {' or '.join(IMAGE_ENDINGS)} file{cure}"
+        return f"{quote(text)} is neither an address nor a {' or '.join(IMAGE_ENDINGS)} file{cure}"
     if scheme == "docker" and rest and not _is(_HUB_IMAGE, rest):
-        return f"{shown(text)} is not an image of a hub: a name in small letters, with :TAG or @sha256:DIGEST behind it"
+        return f"{quote(text)} is not an image of a hub: a name in small letters, with :TAG or @sha256:DIGEST behind it"
     good = scheme in ("docker", "oras", "library") and rest and all(c.isalnum() or c in "._-/:@" for c in rest)
-    return "" if good else f"{shown(text)} is not docker://, oras:// or library:// with a name"
+    return "" if good else f"{quote(text)} is not docker://, oras:// or library:// with a name"
 
 
 def place_problem(text: str) -> str:
@@ -168,11 +168,11 @@ def place_problem(text: str) -> str:
     if separator:
         good = scheme in ("oras", "docker") and _is(_REPOSITORY, rest)
         return (
-            "" if good else f"{shown(text)} is not oras:// or docker://HOST/REPOSITORY in small letters, without a tag"
+            "" if good else f"{quote(text)} is not oras:// or docker://HOST/REPOSITORY in small letters, without a tag"
         )
     if not text.startswith(("/", "~/", "$")):
         return (
-            f"{shown(text)} is neither oras:// or docker://HOST/REPOSITORY nor a folder from the target's root or ~/ on"
+            f"{quote(text)} is neither oras:// or docker://HOST/REPOSITORY nor a folder from the target's root or ~/ on"
         )
     return path_problem(text)
 
@@ -180,65 +180,65 @@ def place_problem(text: str) -> str:
 def bind_problem(text: str) -> str:
     parts = text.split(":")
     if len(parts) > 3 or any(path_problem(part) for part in parts):
-        return f"{shown(text)} is not a bind: source, source:destination or source:destination:ro"
+        return f"{quote(text)} is not a bind: source, source:destination or source:destination:ro"
     return ""
 
 
 def module_problem(text: str) -> str:
-    return "" if _is(_MODULE, text) else f"{shown(text)} is not the name of an environment module"
+    return "" if _is(_MODULE, text) else f"{quote(text)} is not the name of an environment module"
 
 
 def launcher_problem(text: str) -> str:
     """What is wrong with a launcher; ``{ranks}`` and the like stand for the job's own numbers."""
     for name in re.findall(r"\{([^{}]*)\}", text):
         if name not in LAUNCHER_NUMBERS:
-            return f"{shown(text)}: {{{shown(name)}}} is not a known number of a job: {', '.join(LAUNCHER_NUMBERS)}"
+            return f"{quote(text)}: {{{quote(name)}}} is not a known number of a job: {', '.join(LAUNCHER_NUMBERS)}"
     words = text.split(" ")
     good = words and all(re.fullmatch(r"([A-Za-z0-9_./=:,+@%-]|\{\w+\})+", word, re.ASCII) for word in words)
-    return "" if good else f"{shown(text)} is not a command with plain options"
+    return "" if good else f"{quote(text)} is not a command with plain options"
 
 
 def resource_problem(text: str) -> str:
     good = "NAME, NAME:COUNT or NAME:TYPE:COUNT, such as nvme:1"
-    return "" if _is(_RESOURCE, text) else f"{shown(text)} is not a generic resource: {good}"
+    return "" if _is(_RESOURCE, text) else f"{quote(text)} is not a generic resource: {good}"
 
 
 def license_problem(text: str) -> str:
     good = "NAME, NAME:COUNT or NAME=VALUE, such as matlab:2 or filesystems=home:eagle"
-    return "" if _is(_LICENSE, text) else f"{shown(text)} is not a licence: {good}"
+    return "" if _is(_LICENSE, text) else f"{quote(text)} is not a licence: {good}"
 
 
 def gpu_request_problem(text: str) -> str:
     if not _is(_GPU_REQUEST, text) or re.search(r"\{(?!(count|per_process)\})", text):
-        return f"{shown(text)} is not a request for accelerators, such as --gres=gpu:a100:{{count}}"
+        return f"{quote(text)} is not a request for accelerators, such as --gres=gpu:a100:{{count}}"
     has_number = "{count}" in text or "{per_process}" in text
-    return "" if has_number else f"{shown(text)} does not say where the {{count}} goes"
+    return "" if has_number else f"{quote(text)} does not say where the {{count}} goes"
 
 
 def url_problem(text: str) -> str:
-    return "" if _is(_URL, text) else f"{shown(text)} is not an http, https or file address"
+    return "" if _is(_URL, text) else f"{quote(text)} is not an http, https or file address"
 
 
 def source_problem(text: str) -> str:
     """What is wrong with where a program's sources are: a git repository or an archive."""
-    return "" if _is(_SOURCE, text) else f"{shown(text)} is not the address of a git repository or an archive"
+    return "" if _is(_SOURCE, text) else f"{quote(text)} is not the address of a git repository or an archive"
 
 
 def checksum_problem(text: str) -> str:
-    return "" if _is(_SHA256, text) else f"{shown(text)} is not a SHA-256: 64 hexadecimal digits"
+    return "" if _is(_SHA256, text) else f"{quote(text)} is not a SHA-256: 64 hexadecimal digits"
 
 
 def variable_problem(text: str) -> str:
-    return "" if _is(_VARIABLE, text) else f"{shown(text)} cannot be the name of an environment variable"
+    return "" if _is(_VARIABLE, text) else f"{quote(text)} cannot be the name of an environment variable"
 
 
 def option_problem(text: str) -> str:
-    return "" if _is(_OPTION, text) else f"{shown(text)} cannot be the name of an option; write it without dashes"
+    return "" if _is(_OPTION, text) else f"{quote(text)} cannot be the name of an option; write it without dashes"
 
 
 def value_problem(text: str) -> str:
     """What is wrong with an argument or the value of a variable; quoting takes care of all but control characters."""
-    return "" if text.isprintable() or not text else f"{shown(text)} holds a line break or another control character"
+    return "" if text.isprintable() or not text else f"{quote(text)} holds a line break or another control character"
 
 
 def line_problem(text: str) -> str:
@@ -249,7 +249,7 @@ def line_problem(text: str) -> str:
 def pattern_problem(text: str) -> str:
     """What is wrong with a pattern for files below the script's folder."""
     if not text or not text.isprintable() or text.startswith(("/", "~", "-")) or ".." in PurePosixPath(text).parts:
-        return f"{shown(text)} must be a path below the script's folder"
+        return f"{quote(text)} must be a path below the script's folder"
     return ""
 
 
@@ -259,9 +259,9 @@ def script_problem(path: PurePosixPath) -> str:
     if not text.isprintable():
         return value_problem(text)
     if text.startswith(("-", "~")):
-        return f"{shown(text)}: a command line does not accept a script whose name begins with {text[0]} as one"
+        return f"{quote(text)}: a command line does not accept a script whose name begins with {text[0]} as one"
     if path.name.startswith("."):
-        return f"{shown(text)} is hidden, and hidden files are not copied"
+        return f"{quote(text)} is hidden, and hidden files are not copied"
     return ""
 
 
@@ -274,7 +274,7 @@ def version_problem(text: str) -> str:
     try:
         SpecifierSet(text)
     except InvalidSpecifier:
-        return f'{shown(text)} is not a version or a range, such as "2.13" or ">=2.10,<3"'
+        return f'{quote(text)} is not a version or a range, such as "2.13" or ">=2.10,<3"'
     return ""
 
 
@@ -282,24 +282,24 @@ def requirement_problem(text: str) -> str:
     """What is wrong with a line of requirements.txt; local files, and options other than hashes, are not taken."""
     words, *hashes = text.split(" --hash=")
     if re.search(_FILE, words, re.IGNORECASE):
-        return f"{shown(text)} is a file, not a package: give its lines"
+        return f"{quote(text)} is a file, not a package: give its lines"
     if not _is(_REQUIREMENT, words):
-        return f"{shown(text)} is not a Python requirement of plain characters, such as pandas==2.2"
+        return f"{quote(text)} is not a Python requirement of plain characters, such as pandas==2.2"
     from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415 - slow to import, and seldom needed
 
     try:
         requirement = Requirement(words)
     except InvalidRequirement:
-        return f"{shown(text)} is not a Python requirement, such as pandas==2.2"
+        return f"{quote(text)} is not a Python requirement, such as pandas==2.2"
     if requirement.url:
-        return f"{shown(text)}: give a package's name, not an address"
+        return f"{quote(text)}: give a package's name, not an address"
     if not all(_is(_HASH, digest) for digest in hashes):
-        return f"{shown(text)}: a hash is --hash=sha256: and 64 hexadecimal digits"
+        return f"{quote(text)}: a hash is --hash=sha256: and 64 hexadecimal digits"
     pins = [
         specifier
         for specifier in requirement.specifier
         if specifier.operator in ("==", "===") and "*" not in specifier.version
     ]
     if hashes and (not pins or len(requirement.specifier) > 1):
-        return f"{shown(words)}: what has a hash needs its version and nothing else, such as pandas==2.2.3"
+        return f"{quote(words)}: what has a hash needs its version and nothing else, such as pandas==2.2.3"
     return ""

@@ -24,7 +24,7 @@ from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.text_rules import version_problem
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 from modak_ansible.reading.blueprint.script.hydra import takes_overrides
-from modak_ansible.reading.blueprint.script.option import EPOCHS, plain_name, whole
+from modak_ansible.reading.blueprint.script.option import EPOCHS, plain_name, whole_number
 from modak_ansible.reading.blueprint.script.options import options_of
 from modak_ansible.reading.blueprint.script.parallelism import parallelism_of
 from modak_ansible.reading.blueprint.script.syntax import nodes_of, syntax_of
@@ -154,7 +154,7 @@ def _numbers_in(words: Sequence[str]) -> Iterator[tuple[str, str]]:
             option = word[1:2], word[2:] or following
         else:  # as hydra has them
             option = name if equals else "", value
-        if option[0] and whole(option[1]):
+        if option[0] and whole_number(option[1]):
             yield option
 
 
@@ -181,7 +181,7 @@ def work_of(
         values_by_option |= dict.fromkeys((plain,) if plain in _KNOWN_OPTIONS else (plain, *names_of(name)), value)
     for fact, options in _ARGUMENTS.items():
         values = [values_by_option[option] for option in options if option in values_by_option]
-        if values and (number := whole(values[0])):
+        if values and (number := whole_number(values[0])):
             facts[fact] = number
     facts.update({name: value for name, value in stated.items() if value not in (None, "")})
     return Work(**facts)

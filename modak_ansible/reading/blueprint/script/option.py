@@ -49,7 +49,7 @@ def plain_name(name: str) -> str:
     return _SECTION.sub("", name.lstrip("+").replace("-", "_"))
 
 
-def whole(value: object) -> int | None:
+def whole_number(value: object) -> int | None:
     """The whole number that an option is, be it written as 3.0; None for anything else."""
     match = re.fullmatch(r"(\d{1,18})(\.0*)?", str(value), re.ASCII)
     return int(match[1]) if match else None

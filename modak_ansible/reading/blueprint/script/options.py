@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from modak_ansible.errors import nearest
-from modak_ansible.reading.blueprint.script.option import EPOCHS, Option, whole
+from modak_ansible.reading.blueprint.script.option import EPOCHS, Option, whole_number
 from modak_ansible.reading.blueprint.script.source import ScriptSource, source_of
 from modak_ansible.reading.blueprint.script.syntax import syntax_of
 
@@ -63,8 +63,8 @@ class Options(NamedTuple):
         problem = f"keeps only the last of {len(values)} values for {_flag(name)}"
         if options[0].nargs in (None, "?"):
             return problem, f"give it one; sweep: {{ {name}: [ ... ] }} trains with each"
-        listed = ", ".join(f'"{value}"' for value in values)
-        return problem, f"words: [ {_flag(name)}, {listed} ]"
+        words = ", ".join(f'"{value}"' for value in values)
+        return problem, f"words: [ {_flag(name)}, {words} ]"
 
     def unknown(self, name: str) -> tuple[str, str]:
         """What is to be said of a name that no option has, and a hint; empty where one has it, or may have it."""
@@ -157,7 +157,7 @@ def default_epochs(script: Path) -> int | None:
     other_names = [name for name in by_name if name.endswith("epochs") and name not in EPOCHS]
     if not epoch_options or any(not _AMONG_EPOCHS.search(name) for name in other_names):
         return None
-    return whole(epoch_options[0].default)
+    return whole_number(epoch_options[0].default)
 
 
 def _combined_options(sources: Sequence[ScriptSource]) -> Iterator[Option]:

@@ -116,4 +116,4 @@ def _lightning_numbers(source: ScriptSource, name: str) -> dict[str, int]:
     numbers = source.numbers_at(name)
     if any(used_name.endswith(".LightningEnvironment") for used_name in source.used):
         numbers.pop("devices", None)
-    return {ours: numbers[theirs] for theirs, ours in _LIGHTNING.items() if theirs in numbers}
+    return {name_here: numbers[name_there] for name_there, name_here in _LIGHTNING.items() if name_there in numbers}

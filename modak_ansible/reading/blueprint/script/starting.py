@@ -171,8 +171,10 @@ def _command_problem(tree: ast.Module, words: Sequence[str]) -> StartProblem | N
     commands = [str(name) for name in names]
     is_needed = any(keyword.arg == "required" and literal(keyword.value) is True for keyword in subparsers[0].keywords)
     if not words and is_needed:
-        listed = ", ".join(commands)
-        return StartProblem(True, f"does not start without one of its commands: {listed}", f"words: [ {commands[0]} ]")
+        names_of_commands = ", ".join(commands)
+        return StartProblem(
+            True, f"does not start without one of its commands: {names_of_commands}", f"words: [ {commands[0]} ]"
+        )
     has_places = any(
         last_name(call.func) == "add_argument" and not str(literal(call.args[0]) if call.args else "").startswith("-")
         for call in calls
@@ -201,8 +203,10 @@ def _group_problem(tree: ast.Module, words: Sequence[str]) -> StartProblem | Non
     for function, mark, _ in commands:
         name = literal(mark.args[0]) if isinstance(mark, ast.Call) and mark.args else None
         names.append(str(name or function.name.replace("_", "-")))
-    listed = ", ".join(names)
-    return StartProblem(True, f"does not start without one of its commands: {listed}", f"words: [ {names[0]} ]")
+    names_of_commands = ", ".join(names)
+    return StartProblem(
+        True, f"does not start without one of its commands: {names_of_commands}", f"words: [ {names[0]} ]"
+    )
 
 
 def _lightning_problem(tree: ast.Module, words: Sequence[str]) -> StartProblem | None:

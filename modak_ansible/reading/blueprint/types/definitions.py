@@ -48,9 +48,9 @@ class Definitions:
     def lineage(self, kind: str, name: str) -> list[Item]:
         """The definition of a type and of those that it is derived from, nearest first; ends where one is unknown."""
         definitions: list[Item] = []
-        seen: set[str] = set()
-        while name in self.types[kind] and name not in seen:
-            seen.add(name)
+        visited: set[str] = set()
+        while name in self.types[kind] and name not in visited:
+            visited.add(name)
             definitions.append(self.types[kind][name])
             parent = definitions[-1].get("derived_from")
             name = str(parent.value) if parent else ""
@@ -172,22 +172,22 @@ def built_in_file(path: Path) -> Path | None:
 
 
 def _load_imports(
-    root: Item, folder: Path, top: Path, definitions: Definitions, mistakes: Mistakes, seen: dict[Path, bool]
+    root: Item, folder: Path, top: Path, definitions: Definitions, mistakes: Mistakes, being_read: dict[Path, bool]
 ) -> None:
-    """Adds the types of the imported files; ``seen`` tells of each file whether it is being read still."""
+    """Adds the types of the imported files; ``being_read`` tells of each file whether it is being read still."""
     own = real_path(Path(root.location.path))
-    seen[own] = True
+    being_read[own] = True
     for place, named_path in _imported_files(root, folder, top, mistakes):
         path = named_path if is_file(named_path) else built_in(place.text) or named_path
         real = real_path(path)
-        if seen.get(real):
+        if being_read.get(real):
             mistakes.add(
                 place.location, "import-loop", f"{place.text} imports this file in turn", "leave one import out"
             )
         definitions.files.append((place.text, path))
-        if real in seen:
+        if real in being_read:
             continue
-        seen[real] = False
+        being_read[real] = False
         if not is_file(path):
             siblings = path.parent.glob("*.yaml") if exists(path.parent) else ()
             names = [str(sibling.relative_to(folder)) for sibling in siblings if real_path(sibling) != own]
@@ -199,9 +199,11 @@ def _load_imports(
             continue
         tree = read_kept_yaml(path, mistakes)
         if tree and check_version(tree, mistakes):
-            _load_imports(tree, path.parent, top if path == named_path else path.parent, definitions, mistakes, seen)
+            _load_imports(
+                tree, path.parent, top if path == named_path else path.parent, definitions, mistakes, being_read
+            )
             _add(definitions, tree)
-    seen[own] = False
+    being_read[own] = False
 
 
 def file_of(element: Item) -> Item:

@@ -189,10 +189,10 @@ class Evaluator:
         self._characters += characters
         is_too_much = self._values > _MAX_VALUES or self._characters > _MAX_CHARACTERS
         if is_too_much and not was_too_much:
-            seen = (
+            problem = (
                 f"more than {_MAX_VALUES} values or {_MAX_CHARACTERS} characters result from the blueprint's functions"
             )
-            self.mistakes.add(item.location, "function", seen, "write the values themselves")
+            self.mistakes.add(item.location, "function", problem, "write the values themselves")
         return is_too_much
 
 

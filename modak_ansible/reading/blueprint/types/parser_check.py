@@ -165,15 +165,24 @@ def _stand_ins() -> dict[str, ModuleType]:
     What fetches from the network and what reads dates is imported when it is used. stevedore looks through all
     that is installed for other versions of TOSCA, which are refused before, and pbr for tosca-parser's own.
     """
-    nothing = SimpleNamespace(extensions=())
+    no_extensions = SimpleNamespace(extensions=())
     number = SimpleNamespace(version_string=str)
-    found: dict[str, ModuleType] = {"requests": _WhenUsed("requests"), "dateutil.parser": _WhenUsed("dateutil.parser")}
-    found["dateutil"] = _with(ModuleType("dateutil"), parser=found["dateutil.parser"])
-    found["pbr.version"] = _with(ModuleType("pbr.version"), VersionInfo=lambda _: number)
-    found["pbr"] = _with(ModuleType("pbr"), version=found["pbr.version"])
-    found["stevedore"] = _with(ModuleType("stevedore"), extension=SimpleNamespace(ExtensionManager=lambda **_: nothing))
-    missing = {name: each for name, each in found.items() if name.partition(".")[0] not in sys.modules}
-    return missing if "urllib.request" in sys.modules else {**missing, "urllib.request": _WhenUsed("urllib.request")}
+    stand_ins: dict[str, ModuleType] = {
+        "requests": _WhenUsed("requests"),
+        "dateutil.parser": _WhenUsed("dateutil.parser"),
+    }
+    stand_ins["dateutil"] = _with(ModuleType("dateutil"), parser=stand_ins["dateutil.parser"])
+    stand_ins["pbr.version"] = _with(ModuleType("pbr.version"), VersionInfo=lambda _: number)
+    stand_ins["pbr"] = _with(ModuleType("pbr"), version=stand_ins["pbr.version"])
+    stand_ins["stevedore"] = _with(
+        ModuleType("stevedore"), extension=SimpleNamespace(ExtensionManager=lambda **_: no_extensions)
+    )
+    missing_modules = {name: module for name, module in stand_ins.items() if name.partition(".")[0] not in sys.modules}
+    return (
+        missing_modules
+        if "urllib.request" in sys.modules
+        else {**missing_modules, "urllib.request": _WhenUsed("urllib.request")}
+    )
 
 
 def _with(module: ModuleType, **members: Any) -> ModuleType:

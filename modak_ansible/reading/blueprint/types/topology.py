@@ -362,14 +362,14 @@ class _Reader:
         if kind and not self._definitions.is_whole(str(kind.value)):
             return  # reported where the node is read
         if node_type and kind and not self._definitions.is_derived(str(kind.value), str(node_type.value)):
-            fitting = [
+            candidates = [
                 node_name
                 for node_name, template in self._templates.items()
                 if self._definitions.is_derived(str((template.get("type") or node_type).value), str(node_type.value))
             ]
             self._mistakes.add(
                 target.location, "requirement-target",
-                f"{name} is a {kind.value}, and {key} must be a {node_type.value}", nearest(name, fitting),
+                f"{name} is a {kind.value}, and {key} must be a {node_type.value}", nearest(name, candidates),
             )  # fmt: skip
             return
         if _takes_several(definition):

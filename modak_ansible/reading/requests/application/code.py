@@ -21,7 +21,7 @@ from modak_ansible.reading.requests.checks import APPLICATION
 from modak_ansible.reading.requests.form.form import JobForm
 from modak_ansible.reading.requests.form.notes import Notes
 from modak_ansible.reading.requests.targets import TARGETS_FILE
-from modak_ansible.sources.local import brought
+from modak_ansible.sources.local import brought_files
 from modak_ansible.target.core.files import exists, is_file
 
 # What modak plan --output always writes.
@@ -76,7 +76,7 @@ def code_of(job: JobForm, file: Path, data: Data, notes: Notes) -> Code:
         notes.refuse(executable, FieldProblem("launcher", f"{program.command[0]} is added by the plan", hint))
     if program.on_target:
         reason = (
-            f"there is no {rules.shown(program.on_target)} beside the request: ~/{program.on_target} on the target runs"
+            f"there is no {rules.quote(program.on_target)} beside the request: ~/{program.on_target} on the target runs"
         )
         notes.cannot_keep(executable, reason, "put it beside the request, or write its whole path on the target")
     try:
@@ -130,7 +130,7 @@ def _program(job: JobForm, arguments: tuple[str, ...] | None, folder: Path) -> P
         scripts += [path.name for path in folder.glob("*") if path.is_file()]
         near = close_to(program.on_target, scripts)
         if near:
-            reason = f"there is no {rules.shown(program.on_target)} below the request's folder"
+            reason = f"there is no {rules.quote(program.on_target)} below the request's folder"
             raise FieldProblem("file-not-found", reason, f"did you mean {near}? $HOME/... is one on the target")
     return program
 
@@ -170,7 +170,7 @@ def _travelling_files(program: Program, job: JobForm, folder: Path, data: Data) 
     build = job.runs.build
     if program.script or (build and build.src is None) or _starts_own(program.command, folder):
         script_folder = folder / PurePosixPath(program.script).parent
-        data_paths = brought(data.datasets, folder, script_folder)
+        data_paths = brought_files(data.datasets, folder, script_folder)
         return files.code_files(script_folder, None, top=folder, is_blueprint=script_folder == folder, data=data_paths)
     command_words = (*program.command, *program.words)
     names = [word.removeprefix("./") for word in command_words if word and not word.startswith(("/", "-", "~", "$"))]

@@ -79,7 +79,7 @@ def program_data(form: HpcDataForm, folder: Path) -> Data:
         return Data()
     if "://" in location:
         hint = "give a folder or a path; a blueprint's dataset takes addresses with their checksums"
-        raise FieldProblem("dataset", f"{rules.shown(location)} is an address without checksums", hint)
+        raise FieldProblem("dataset", f"{rules.quote(location)} is an address without checksums", hint)
     if problem := rules.path_problem(location):
         raise FieldProblem("unsafe-value", problem)
     if location.startswith(("/", "~", "$")):

@@ -48,7 +48,7 @@ def program_of(
     if not first:
         raise FieldProblem("missing-field", "nothing is named")
     if re.match(r"[A-Za-z_]\w*=", first[0]):
-        reason = f"{rules.shown(first[0])} sets a variable, but no shell reads this"
+        reason = f"{rules.quote(first[0])} sets a variable, but no shell reads this"
         raise FieldProblem("shell", reason, "pre-execution: export ...")
     rest = words_of(arguments) if isinstance(arguments, str) else _plain(arguments or ())
     python, words = ("python3", first)
@@ -69,7 +69,7 @@ def program_of(
 
 def _check_path(path: str) -> None:
     if ".." in PurePosixPath(path).parts or path.startswith("-"):
-        raise FieldProblem("script-path", f"{rules.shown(path)} is not below the request's folder")
+        raise FieldProblem("script-path", f"{rules.quote(path)} is not below the request's folder")
 
 
 def words_of(text: str) -> tuple[str, ...]:
@@ -87,7 +87,7 @@ def words_of(text: str) -> tuple[str, ...]:
     try:
         words = _plain(tuple(lexer))
     except ValueError as error:
-        raise FieldProblem("shell", f"{rules.shown(text)}: {str(error).lower()}") from error
+        raise FieldProblem("shell", f"{rules.quote(text)}: {str(error).lower()}") from error
     for word in words:
         if word and set(word) <= set(_OPERATORS):
             raise FieldProblem("shell", f"{word} is for a shell, but no shell reads this", _SHELL_HINT)

@@ -32,12 +32,12 @@ class Notes:
 
     def cannot_keep(self, path: Path, reason: str, hint: str = "") -> None:
         """Notes a preference that the plan leaves out, or takes otherwise."""
-        shown, place = self.reader.shown(path), place_of(self.tree, path)
+        field_path, place = self.reader.shown(path), place_of(self.tree, path)
         if self.strict:
-            self.mistakes.add(place, NOT_KEPT, f"{shown} is refused: {reason}", hint)
+            self.mistakes.add(place, NOT_KEPT, f"{field_path} is refused: {reason}", hint)
             return
-        self.warnings.add(place, NOT_KEPT, f"{shown}: {reason}", hint)
-        note = Note(path=shown, reason=reason, hint=hint)
+        self.warnings.add(place, NOT_KEPT, f"{field_path}: {reason}", hint)
+        note = Note(path=field_path, reason=reason, hint=hint)
         if note not in self.unkept:
             self.unkept.append(note)
 

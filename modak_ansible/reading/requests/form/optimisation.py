@@ -87,7 +87,7 @@ def _checksums(value: dict[str, str]) -> dict[str, str]:
     for name, digest in value.items():
         problem = rules.value_problem(name) or rules.checksum_problem(digest)
         if problem:
-            raise FieldProblem("checksum", f"{rules.shown(name)}: {problem}")
+            raise FieldProblem("checksum", f"{rules.quote(name)}: {problem}")
     return {name: digest.removeprefix("sha256:").lower() for name, digest in value.items()}
 
 

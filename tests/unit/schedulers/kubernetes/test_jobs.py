@@ -19,9 +19,9 @@ from modak_ansible.schedulers.base import (
     SubmissionUncertain,
     Waits,
 )
-from modak_ansible.schedulers.known import SCHEDULERS
 from modak_ansible.schedulers.kubernetes.jobs import Kubernetes, job_of, name_of
 from modak_ansible.schedulers.kubernetes.objects import index_of, record_of
+from modak_ansible.schedulers.registry import SCHEDULERS
 
 RECORDED = yaml_files.read(Path(__file__).parents[1] / "recorded" / "kubernetes.yaml")
 KUBERNETES = Kubernetes()

@@ -22,8 +22,8 @@ from modak_ansible.schedulers.base import (
     Waits,
     has_no_room,
 )
-from modak_ansible.schedulers.known import SCHEDULERS
 from modak_ansible.schedulers.lsf.records import read_json, read_long, reason_of, record_of
+from modak_ansible.schedulers.registry import SCHEDULERS
 
 RECORDED = yaml_files.read(Path(__file__).parents[1] / "recorded" / "lsf.yaml")
 LSF = SCHEDULERS["lsf"]

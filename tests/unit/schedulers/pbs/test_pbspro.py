@@ -20,8 +20,8 @@ from modak_ansible.schedulers.base import (
     Waits,
     has_no_room,
 )
-from modak_ansible.schedulers.known import SCHEDULERS
 from modak_ansible.schedulers.pbs.pbspro import PBSPro, is_pbspro, read_json_jobs, read_text_jobs
+from modak_ansible.schedulers.registry import SCHEDULERS
 
 RECORDED = yaml_files.read(Path(__file__).parents[1] / "recorded" / "pbspro.yaml")
 PBS = PBSPro()

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from other_clusters import NODES, PARTITIONS, slurm_node, slurm_partition
 
 from modak_ansible.schedulers.base import CommandResult
-from modak_ansible.schedulers.slurm.cluster import Mine, accelerators_of, node_of, partition_of, read_slurm, records
+from modak_ansible.schedulers.slurm.cluster import (
+    Associations,
+    accelerators_of,
+    node_of,
+    partition_of,
+    read_slurm,
+    records,
+)
 
 RECORDED = yaml_files.read(Path(__file__).parents[1] / "recorded" / "cluster.yaml")
 REFUSED = CommandResult(1, err="sacctmgr: error: You are not allowed")
@@ -149,7 +156,7 @@ def test_a_partition_may_have_its_own_times():
     (node,) = records(slurm_node("n001", State="IDLE+CLOUD+POWERED_DOWN"))
     (values,) = records(slurm_partition("batch", ResumeTimeout="900", SuspendTime="INFINITE"))
     note = partition_of(
-        values, [(node, node_of(node))], [], Mine(), {}, {"ResumeTimeout": "60 sec", "SuspendTime": "300 sec"}
+        values, [(node, node_of(node))], [], Associations(), {}, {"ResumeTimeout": "60 sec", "SuspendTime": "300 sec"}
     ).note
     assert note == "a node that is powered off starts for a job within 900 s"
 
@@ -408,7 +415,7 @@ def test_nodes_that_do_not_name_their_partitions():
     nodes = records("\n".join(slurm_node(name, Partitions=None) for name in ("n001", "n129", "n130")))
     (values,) = records(slurm_partition("batch"))
     found = [(node, node_of(node)) for node in nodes]
-    assert partition_of(values, found, [], Mine(), {}, {}).nodes == 2
+    assert partition_of(values, found, [], Associations(), {}, {}).nodes == 2
 
 
 def test_a_silent_scheduler():
@@ -451,7 +458,7 @@ def test_every_key_of_a_line_is_read(values):
     "PartitionName", "AllowGroups", "MaxNodes", "TRES", "TotalCPUs", "TotalNodes", "QoS", "NodeName"]), st.text(max_size=12)))  # fmt: skip
 def test_unknown_words_never_break_it(values):
     node_of(values)
-    partition_of(values, [(values, node_of(values))], [], Mine(), {}, {})
+    partition_of(values, [(values, node_of(values))], [], Associations(), {}, {})
 
 
 def test_a_partition_that_no_job_can_enter_is_closed():

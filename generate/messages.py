@@ -21,7 +21,7 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _LEAVES = (ast.Constant, ast.Name, ast.expr_context, ast.operator, ast.cmpop, ast.Import, ast.ImportFrom)
 
 
-class Told(NamedTuple):
+class Message(NamedTuple):
     """A message as users see it, and what it says is to be done."""
 
     message: str
@@ -55,33 +55,33 @@ class Source:
         return {path: dict(_constants(tree)) for path, tree in self.trees.items()}
 
     @cached_property
-    def _known(self) -> list[tuple[ast.AST, list[_Function], Path]]:
+    def _nodes(self) -> list[tuple[ast.AST, list[_Function], Path]]:
         """Calls, returns, functions and classes, with the functions that each stands in and its module."""
-        return [(each, inside, path) for path, tree in self.trees.items() for each, inside in _below(tree, [])]
+        return [(node, inside, path) for path, tree in self.trees.items() for node, inside in _below(tree, [])]
 
     @cached_property
     def definitions(self) -> list[_Function | ast.ClassDef]:
         """Every function and class."""
-        return [each for each, _, _ in self._known if isinstance(each, _Function | ast.ClassDef)]
+        return [node for node, _, _ in self._nodes if isinstance(node, _Function | ast.ClassDef)]
 
     @cached_property
     def home(self) -> dict[_Function, Path]:
         """The module of each function."""
-        return {each: path for each, _, path in self._known if isinstance(each, _Function)}
+        return {node: path for node, _, path in self._nodes if isinstance(node, _Function)}
 
     def constant(self, name: str, inside: list[_Function]) -> str:
         """What a name stands for in the module, or in the one that it is imported from."""
         own = self.constants[self.home[inside[0]]] if inside else {}
-        everywhere = {known[name] for known in self.constants.values() if name in known}
+        everywhere = {constants[name] for constants in self.constants.values() if name in constants}
         return own.get(name) or (everywhere.pop() if len(everywhere) == 1 else "")
 
     @cached_property
     def functions(self) -> dict[str, list[_Function]]:
         """Every function by its name."""
-        found: dict[str, list[_Function]] = {}
-        for each in self.home:
-            found.setdefault(each.name, []).append(each)
-        return found
+        by_name: dict[str, list[_Function]] = {}
+        for function in self.home:
+            by_name.setdefault(function.name, []).append(function)
+        return by_name
 
     @cached_property
     def errors(self) -> dict[str, str]:
@@ -91,44 +91,46 @@ class Source:
             for definition in self.definitions
             if isinstance(definition, ast.ClassDef) and definition.bases and isinstance(definition.bases[0], ast.Name)
         }
-        found = {"ModakError": ""}
-        while more := {name: parent for name, parent in parents.items() if parent in found and name not in found}:
-            found.update(more)
-        return found
+        classes = {"ModakError": ""}
+        while derived := {
+            name: parent for name, parent in parents.items() if parent in classes and name not in classes
+        }:
+            classes.update(derived)
+        return classes
 
-    def said_of(self, error: str) -> str:
+    def summary_of(self, error: str) -> str:
         """The first line of an error's docstring."""
-        found = next(definition for definition in self.definitions if definition.name == error)
-        return (ast.get_docstring(found) or "").partition("\n")[0]
+        definition = next(definition for definition in self.definitions if definition.name == error)
+        return (ast.get_docstring(definition) or "").partition("\n")[0]
 
     def calls(self) -> Iterator[tuple[ast.Call, list[_Function]]]:
         """Every call, with the functions that it stands in, the outermost first."""
-        yield from ((each, inside) for each, inside, _ in self._known if isinstance(each, ast.Call))
+        yield from ((call, inside) for call, inside, _ in self._nodes if isinstance(call, ast.Call))
 
     def returned(self) -> Iterator[tuple[list[ast.expr], list[_Function]]]:
         """The elements of every tuple that is returned, with the functions that it stands in."""
-        for each, inside, _ in self._known:
-            if isinstance(each, ast.Return) and isinstance(each.value, ast.Tuple):
-                yield each.value.elts, inside
+        for node, inside, _ in self._nodes:
+            if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple):
+                yield node.value.elts, inside
 
 
 def _constants(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    for each in tree.body:
-        if isinstance(each, ast.Assign | ast.AnnAssign) and each.value:
-            for target in each.targets if isinstance(each, ast.Assign) else [each.target]:
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value:
+            for target in statement.targets if isinstance(statement, ast.Assign) else [statement.target]:
                 names = target.elts if isinstance(target, ast.Tuple) else [target]
-                values = each.value.elts if isinstance(each.value, ast.Tuple) else [each.value]
+                values = statement.value.elts if isinstance(statement.value, ast.Tuple) else [statement.value]
                 for name, value in zip(names, values, strict=False):
                     if isinstance(name, ast.Name) and (text := _text(value)):
                         yield name.id, text
 
 
 def _below(node: ast.AST, inside: list[_Function]) -> Iterator[tuple[ast.AST, list[_Function]]]:
-    for each in ast.iter_child_nodes(node):
-        if isinstance(each, ast.Call | ast.Return | ast.ClassDef | _Function):
-            yield each, inside
-        if not isinstance(each, _LEAVES):
-            yield from _below(each, [*inside, each] if isinstance(each, _Function) else inside)
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Call | ast.Return | ast.ClassDef | _Function):
+            yield child, inside
+        if not isinstance(child, _LEAVES):
+            yield from _below(child, [*inside, child] if isinstance(child, _Function) else inside)
 
 
 def called(call: ast.Call) -> str:
@@ -140,8 +142,8 @@ def called(call: ast.Call) -> str:
 
 def arguments(call: ast.Call, names: tuple[str, ...]) -> dict[str, ast.expr]:
     """What a call gives, by the names of the parameters."""
-    given = {name: value for name, value in zip(names, call.args, strict=False) if not isinstance(value, ast.Starred)}
-    return given | {word.arg: word.value for word in call.keywords if word.arg}
+    values = {name: value for name, value in zip(names, call.args, strict=False) if not isinstance(value, ast.Starred)}
+    return values | {word.arg: word.value for word in call.keywords if word.arg}
 
 
 class Words:
@@ -158,7 +160,7 @@ class Words:
             return [node.value] if isinstance(node.value, str) and node.value else []
         if isinstance(node, ast.JoinedStr):
             parts = [self._parts(value, inside, depth) for value in node.values]
-            return [_joined(each) for each in itertools.islice(itertools.product(*parts), _MOST)]
+            return [_joined(combination) for combination in itertools.islice(itertools.product(*parts), _MOST)]
         if isinstance(node, ast.IfExp):
             return [*self.of(node.body, inside, depth + 1), *self.of(node.orelse, inside, depth + 1)]
         if isinstance(node, ast.BoolOp):
@@ -177,27 +179,32 @@ class Words:
     def _named(self, node: ast.Name, inside: list[_Function], depth: int) -> list[str]:
         """What was assigned to a name last before it is used, or what the name stands for in its module."""
         for before in _statements_before(node, inside[-1]) if inside else ():
-            found = [
+            texts = [
                 text
-                for each in ast.walk(before)
-                if isinstance(each, ast.Assign | ast.NamedExpr)
-                for text in self._assigned(each, node.id, inside, depth)
+                for statement in ast.walk(before)
+                if isinstance(statement, ast.Assign | ast.NamedExpr)
+                for text in self._assigned(statement, node.id, inside, depth)
             ]
-            if any(found):
-                return found
+            if any(texts):
+                return texts
         return [text for text in [self._source.constant(node.id, inside)] if text]
 
-    def _assigned(self, each: ast.Assign | ast.NamedExpr, name: str, inside: list[_Function], depth: int) -> list[str]:
-        target, value = each.target if isinstance(each, ast.NamedExpr) else each.targets[0], each.value
+    def _assigned(
+        self, assignment: ast.Assign | ast.NamedExpr, name: str, inside: list[_Function], depth: int
+    ) -> list[str]:
+        target, value = (
+            assignment.target if isinstance(assignment, ast.NamedExpr) else assignment.targets[0],
+            assignment.value,
+        )
         if isinstance(target, ast.Name) and target.id == name:
             return self.of(value, inside, depth + 1)
         if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
-            for one, said in zip(target.elts, value.elts, strict=False):
-                if isinstance(one, ast.Name) and one.id == name:
-                    return self.of(said, inside, depth + 1)
+            for name_node, part in zip(target.elts, value.elts, strict=False):
+                if isinstance(name_node, ast.Name) and name_node.id == name:
+                    return self.of(part, inside, depth + 1)
         elif isinstance(target, ast.Tuple):
-            for place, one in enumerate(target.elts):
-                if isinstance(one, ast.Name) and one.id == name:
+            for place, name_node in enumerate(target.elts):
+                if isinstance(name_node, ast.Name) and name_node.id == name:
                     return self._returned_at(value, place, depth)
         return []
 
@@ -208,11 +215,11 @@ class Words:
             for call in ast.walk(value)
             if isinstance(call, ast.Call)
             for function in self._source.functions.get(called(call), [])
-            for each in ast.walk(function)
-            if isinstance(each, ast.Return)
-            for one in _tuples(each.value)
-            if len(one.elts) > place
-            for text in self.of(one.elts[place], [function], depth + 1)[:1] or [""]
+            for statement in ast.walk(function)
+            if isinstance(statement, ast.Return)
+            for returned in _tuples(statement.value)
+            if len(returned.elts) > place
+            for text in self.of(returned.elts[place], [function], depth + 1)[:1] or [""]
         ]
 
     def _caught(self, name: ast.Name, inside: list[_Function], depth: int) -> list[str]:
@@ -222,8 +229,8 @@ class Words:
             for attempt in (ast.walk(inside[-1]) if inside else ())
             if isinstance(attempt, ast.Try) and attempt.lineno < name.lineno <= (attempt.end_lineno or 0)
             if any(handler.name == name.id for handler in attempt.handlers)
-            for each in attempt.body
-            for call in ast.walk(each)
+            for statement in attempt.body
+            for call in ast.walk(statement)
             if isinstance(call, ast.Call)
             for function in self._source.functions.get(called(call), [])
             for raised in ast.walk(function)
@@ -235,29 +242,29 @@ class Words:
         """What a function of the package returns that says what is wrong, or what to do."""
         if not re.search(r"(problem|hint|reason|refusal|todo|why)", name):
             return []
-        found = [
+        texts = [
             text
             for function in self._source.functions.get(name, [])
-            for each in ast.walk(function)
-            if isinstance(each, ast.Return)
-            for text in self.of(each.value, [function], depth + 1)
+            for statement in ast.walk(function)
+            if isinstance(statement, ast.Return)
+            for text in self.of(statement.value, [function], depth + 1)
         ]
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys(texts))
 
     def _parts(self, node: ast.expr, inside: list[_Function], depth: int) -> list[str]:
         """What may stand at one place of a text: a reason that the code gives in words, or else one name."""
         value = node.value if isinstance(node, ast.FormattedValue) else node
         if isinstance(value, ast.Name) and re.search("problem|reason|words|why", value.id):
-            found = self.of(value, inside, depth + 1)
-            return found if any(" " in text for text in found) else [self._part(node, inside)]
+            reasons = self.of(value, inside, depth + 1)
+            return reasons if any(" " in text for text in reasons) else [self._part(node, inside)]
         return [self._part(node, inside)]
 
     def _part(self, node: ast.expr, inside: list[_Function]) -> str:
         if isinstance(node, ast.Constant):
             return str(node.value)
         value = node.value if isinstance(node, ast.FormattedValue) else node
-        if isinstance(value, ast.Name) and (known := self._source.constant(value.id, inside)):
-            return known
+        if isinstance(value, ast.Name) and (text := self._source.constant(value.id, inside)):
+            return text
         return _name_of(value)
 
 
@@ -284,16 +291,18 @@ def _statements_before(node: ast.expr, function: _Function) -> Iterator[ast.AST]
     body: list[ast.stmt] = function.body
     passed: list[ast.AST] = []
     while body:
-        here = next((each for each in body if each.lineno <= node.lineno <= (each.end_lineno or 0)), None)
-        if here is None:
+        statement = next(
+            (candidate for candidate in body if candidate.lineno <= node.lineno <= (candidate.end_lineno or 0)), None
+        )
+        if statement is None:
             break
-        passed = [*reversed(body[: body.index(here)]), *passed]
-        blocks = [getattr(here, name, []) for name in ("body", "orelse", "finalbody")]
-        blocks += [each.body for each in getattr(here, "handlers", [])]
+        passed = [*reversed(body[: body.index(statement)]), *passed]
+        blocks = [getattr(statement, name, []) for name in ("body", "orelse", "finalbody")]
+        blocks += [handler.body for handler in getattr(statement, "handlers", [])]
         body = next(
             (block for block in blocks if block and block[0].lineno <= node.lineno <= (block[-1].end_lineno or 0)), []
         )
-        passed = [getattr(here, "test", None) or here, *passed] if body else [here, *passed]
+        passed = [getattr(statement, "test", None) or statement, *passed] if body else [statement, *passed]
     yield from passed
 
 
@@ -304,6 +313,7 @@ def _name_of(node: ast.expr) -> str:
             return _name_of(node.func.value)
         is_about = called(node) in (
             "join",
+            "quote",
             "shown",
             "visible",
             "str",
@@ -341,54 +351,56 @@ def _upper(name: str) -> str:
 
 def signatures(source: Source) -> dict[str, list[Signature]]:
     """Every function and class that takes the name of a rule, by its own name."""
-    found: dict[str, list[Signature]] = {}
+    by_name: dict[str, list[Signature]] = {}
     for definition in source.definitions:
         if isinstance(definition, ast.ClassDef):
-            _note(found, definition.name, _of_class(definition))
+            _note(by_name, definition.name, _of_class(definition))
         elif definition.name != "__init__":
-            _note(found, definition.name, _of_function(definition))
-    return found
+            _note(by_name, definition.name, _of_function(definition))
+    return by_name
 
 
-def _note(found: dict[str, list[Signature]], name: str, signature: Signature | None) -> None:
-    if signature and signature not in found.get(name, []):
-        found.setdefault(name, []).append(signature)
+def _note(by_name: dict[str, list[Signature]], name: str, signature: Signature | None) -> None:
+    if signature and signature not in by_name.get(name, []):
+        by_name.setdefault(name, []).append(signature)
 
 
-def _of_class(each: ast.ClassDef) -> Signature | None:
-    for inner in each.body:
+def _of_class(definition: ast.ClassDef) -> Signature | None:
+    for inner in definition.body:
         if isinstance(inner, _Function) and inner.name == "__init__":
             return _of_function(inner) or _of_one_rule(inner)
     names = tuple(
         inner.target.id
-        for inner in each.body
+        for inner in definition.body
         if isinstance(inner, ast.AnnAssign) and isinstance(inner.target, ast.Name)
     )
     return Signature(names, "rule", "message", "") if {"rule", "message"} <= set(names) else None
 
 
-def _of_one_rule(each: _Function) -> Signature | None:
+def _of_one_rule(function: _Function) -> Signature | None:
     """Of an error that always breaks the same rule, and hands its words on."""
-    names = tuple(one.arg for one in each.args.args[1:])
-    for call in ast.walk(each):
+    names = tuple(argument.arg for argument in function.args.args[1:])
+    for call in ast.walk(function):
         if isinstance(call, ast.Call) and called(call) == "FieldProblem" and _text(call.args[0]):
             return Signature(names, "", "reason", _text(call.args[0]))
     return None
 
 
-def _of_function(each: _Function) -> Signature | None:
-    parameters = [one for one in (*each.args.args, *each.args.kwonlyargs) if one.arg not in ("self", "cls")]
-    names = tuple(one.arg for one in parameters)
-    kinds = {one.arg: ast.unparse(one.annotation) if one.annotation else "" for one in parameters}
-    values = [*each.args.defaults, *(value for value in each.args.kw_defaults if value)]
-    given = dict(zip(names[len(names) - len(values) :], values, strict=False))
+def _of_function(function: _Function) -> Signature | None:
+    parameters = [
+        argument for argument in (*function.args.args, *function.args.kwonlyargs) if argument.arg not in ("self", "cls")
+    ]
+    names = tuple(argument.arg for argument in parameters)
+    kinds = {argument.arg: ast.unparse(argument.annotation) if argument.annotation else "" for argument in parameters}
+    values = [*function.args.defaults, *(value for value in function.args.kw_defaults if value)]
+    defaults = dict(zip(names[len(names) - len(values) :], values, strict=False))
     message = next((name for name in ("message", "reason", "problem") if name in names), "")
     if kinds.get("rule") == "str":
-        return Signature(names, "rule", message, _text(given.get("rule")))
+        return Signature(names, "rule", message, _text(defaults.get("rule")))
     # here rule is the function that finds the problem, and another parameter the rule's name
-    name = next((name for name in ("rule_name", "name") if _text(given.get(name))), "")
+    name = next((name for name in ("rule_name", "name") if _text(defaults.get(name))), "")
     if kinds.get("rule", "").startswith("Callable") and name:
-        return Signature(names, name, "", _text(given[name]))
+        return Signature(names, name, "", _text(defaults[name]))
     return None
 
 
@@ -396,40 +408,40 @@ def _text(node: ast.expr | None) -> str:
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
-def rules(source: Source) -> dict[str, list[Told]]:
+def rules(source: Source) -> dict[str, list[Message]]:
     """Every rule, with the messages that are told under its name."""
-    found: dict[str, set[Told]] = {}
-    words, known = Words(source), signatures(source)
+    by_rule: dict[str, set[Message]] = {}
+    words, all_signatures = Words(source), signatures(source)
     for call, inside in source.calls():
-        for signature in known.get(called(call), []):
-            given = arguments(call, signature.names)
-            names = words.of(given.get(signature.rule), inside) if signature.rule in given else [signature.default]
-            messages = words.of(given.get(signature.message), inside) if signature.message else []
+        for signature in all_signatures.get(called(call), []):
+            values = arguments(call, signature.names)
+            names = words.of(values.get(signature.rule), inside) if signature.rule in values else [signature.default]
+            messages = words.of(values.get(signature.message), inside) if signature.message else []
             if not signature.message:  # what finds the problem is given, and says it
-                messages = words.of(ast.Call(given["rule"], [], []), inside) if "rule" in given else []
-            hints = words.of(given.get("hint"), inside)
+                messages = words.of(ast.Call(values["rule"], [], []), inside) if "rule" in values else []
+            hints = words.of(values.get("hint"), inside)
             for name in filter(_is_rule, names):
-                found.setdefault(name, set()).update(_paired(messages, hints))
-    for name, told in _returned_tuples(source, words):
-        found.setdefault(name, set()).add(told)
-    for function, each in source.functions.items():
-        if function.endswith("_problem") and any("text_rules" in str(source.home[one]) for one in each):
-            found.setdefault("unsafe-value", set()).update(Told(text, "") for text in words._returned(function, 0))
-    return {name: sorted(told) for name, told in sorted(found.items())}
+                by_rule.setdefault(name, set()).update(_paired(messages, hints))
+    for name, message in _returned_tuples(source, words):
+        by_rule.setdefault(name, set()).add(message)
+    for name, functions in source.functions.items():
+        if name.endswith("_problem") and any("text_rules" in str(source.home[function]) for function in functions):
+            by_rule.setdefault("unsafe-value", set()).update(Message(text, "") for text in words._returned(name, 0))
+    return {name: sorted(messages) for name, messages in sorted(by_rule.items())}
 
 
 def _is_rule(name: str) -> bool:
     return re.fullmatch(r"[a-z]+(-[a-z]+)*", name) is not None
 
 
-def _paired(messages: list[str], hints: list[str]) -> Iterator[Told]:
+def _paired(messages: list[str], hints: list[str]) -> Iterator[Message]:
     """Messages with their hints: where there are as many of both they belong together; none rather than a wrong one."""
     if len(messages) != len(hints):
         hints = [hints[0] if len(hints) == 1 else ""] * len(messages)
-    yield from (Told(message, hint) for message, hint in zip(messages, hints, strict=True) if message)
+    yield from (Message(message, hint) for message, hint in zip(messages, hints, strict=True) if message)
 
 
-def _returned_tuples(source: Source, words: Words) -> Iterator[tuple[str, Told]]:
+def _returned_tuples(source: Source, words: Words) -> Iterator[tuple[str, Message]]:
     """Of functions that return a rule with its message and its hint."""
     for elements, inside in source.returned():
         values = [words.of(one, inside) for one in elements] if len(elements) == 3 else []
@@ -437,7 +449,7 @@ def _returned_tuples(source: Source, words: Words) -> Iterator[tuple[str, Told]]
             name = _text(elements[first])
             if "-" in name and _is_rule(name) and values[first + 1]:
                 hint = values[2][0] if first == 0 and values[2] else ""
-                yield name, Told(values[first + 1][0], hint)
+                yield name, Message(values[first + 1][0], hint)
 
 
 # --- errors and findings
@@ -447,29 +459,29 @@ def _returned_tuples(source: Source, words: Words) -> Iterator[tuple[str, Told]]
 _SHOWN_AS = {"CannotExpress": "CannotPlan"}
 
 
-def errors(source: Source) -> dict[str, list[Told]]:
+def errors(source: Source) -> dict[str, list[Message]]:
     """What is raised, by the class of the error, except what a rule tells."""
-    found: dict[str, set[Told]] = {}
+    by_class: dict[str, set[Message]] = {}
     words = Words(source)
     for call, inside in source.calls():
         name = called(call)
         name = _SHOWN_AS.get(name, name)
         if name in source.errors and name != "InvalidBlueprint":
             names = ("about", "message", "hint") if name == "CannotPlan" else ("message",)
-            given = arguments(call, names)
-            told = _paired(words.of(given.get("message"), inside), words.of(given.get("hint"), inside))
-            found.setdefault(name, set()).update(told)
-    return {name: sorted(told) for name, told in sorted(found.items())}
+            values = arguments(call, names)
+            messages = _paired(words.of(values.get("message"), inside), words.of(values.get("hint"), inside))
+            by_class.setdefault(name, set()).update(messages)
+    return {name: sorted(messages) for name, messages in sorted(by_class.items())}
 
 
-def findings(source: Source) -> Mapping[str, list[tuple[str, Told]]]:
+def findings(source: Source) -> Mapping[str, list[tuple[str, Message]]]:
     """What a preflight may find, by what it is about: warning or missing, what was seen, what to do."""
-    found: dict[str, set[tuple[str, Told]]] = {}
+    by_subject: dict[str, set[tuple[str, Message]]] = {}
     words = Words(source)
     for call, inside in source.calls():
         if called(call) in ("warning", "missing") and len(call.args) > 1 and (about := _text(call.args[0])):
-            given = arguments(call, ("about", "seen", "todo"))
-            seen = words.of(given["seen"], inside) or [_name_of(given["seen"])]
-            told = _paired(seen, words.of(given.get("todo"), inside))
-            found.setdefault(about, set()).update((called(call), each) for each in told)
-    return {about: sorted(each) for about, each in sorted(found.items())}
+            values = arguments(call, ("about", "seen", "todo"))
+            observations = words.of(values["seen"], inside) or [_name_of(values["seen"])]
+            messages = _paired(observations, words.of(values.get("todo"), inside))
+            by_subject.setdefault(about, set()).update((called(call), message) for message in messages)
+    return {about: sorted(message) for about, message in sorted(by_subject.items())}

@@ -10,7 +10,7 @@ from typing import cast
 from modak_ansible.deployment.fetching import by_target
 from modak_ansible.deployment.playbook import Listener, TaskResult
 from modak_ansible.errors import ModakError
-from modak_ansible.stages.base import Answer, Outcome, Stage, noted
+from modak_ansible.stages.base import Answer, Outcome, Stage, timed_stage
 from modak_ansible.stages.jobs.operations import operate, remove_jobs
 from modak_ansible.stages.jobs.reached import reached
 from modak_ansible.store.deployment import DeploymentStore
@@ -63,7 +63,7 @@ def undeploy(
             yield "modak_machine", outcome
             if not outcome.data["there"]:
                 return
-        with noted(stages[0], "job", keep=len(stages) == 1) as finish:
+        with timed_stage(stages[0], "job", keep=len(stages) == 1) as finish:
             outcome = remove_jobs(stages, remove_images=images, leave=leave)
             finish(outcome)
         yield "modak_job", outcome
