@@ -36,7 +36,7 @@ class Encoder(nn.Module):
 
 
 class HeadsAsWritten(nn.Module):
-    """Attention as in many a script: views, products of matrices, a mask, softmax."""
+    """Attention as in many a script: views, products of matrices, a mask, softmax, some by the names of arguments."""
 
     def __init__(self):
         super().__init__()
@@ -49,7 +49,7 @@ class HeadsAsWritten(nn.Module):
         q, k, v = (each(self.norm(x)).view(many, length, 4, -1).transpose(1, 2) for each in (self.q, self.k, self.v))
         scores = (q @ k.transpose(-2, -1)) / 2.0
         scores = scores.masked_fill(torch.triu(torch.ones(length, length), 1) == 1, float("-inf"))
-        y = self.noise(functional.softmax(scores, dim=-1)) @ v
+        y = torch.matmul(input=self.noise(functional.softmax(input=scores, dim=-1)), other=v)
         return x + self.out(y.transpose(1, 2).contiguous().view(many, length, WIDTH))
 
 

@@ -5,6 +5,7 @@ that are whole are the same in all ranks, and so are their gradients.
 """
 
 import functools
+import inspect
 import math
 
 from modak_runtime.parallel import consistency
@@ -131,7 +132,7 @@ def _compute(torch, ranks, kind, moves, function, arguments, options):
         return _property(torch, kind, function, arguments)
     rule = _rules(torch).get(function)
     if rule is not None:
-        result = rule(_Call(torch, ranks, kind, moves, function), *arguments, **options)
+        result = _by_rule(rule, _Call(torch, ranks, kind, moves, function), arguments, options)
         if result is not NotImplemented:
             return result
     if name in _OF_WHOLE:
@@ -145,6 +146,22 @@ def _compute(torch, ranks, kind, moves, function, arguments, options):
         )
     arguments, options = torch.utils._pytree.tree_map(functools.partial(whole_of, kind), (arguments, options))
     return function(*arguments, **options)
+
+
+def _by_rule(rule, call, arguments, options):
+    """What a rule gives; it may be given by name what PyTorch calls input, and names that it does not know."""
+    parameters = _parameters(rule)
+    if not arguments and "input" in options and parameters[1].kind is parameters[1].POSITIONAL_OR_KEYWORD:
+        arguments, options = (options["input"],), {name: options[name] for name in options if name != "input"}
+    names = {parameter.name for parameter in parameters}
+    if parameters[-1].kind is not parameters[-1].VAR_KEYWORD and not names.issuperset(options):
+        return NotImplemented
+    return rule(call, *arguments, **options)
+
+
+@functools.lru_cache(maxsize=None)
+def _parameters(rule):
+    return tuple(inspect.signature(rule).parameters.values())
 
 
 def whole_of(kind, value):
