@@ -67,15 +67,15 @@ printf '%s\n' \
         '        self.name, self.version = plain(fields.get("Name", "")), fields.get("Version", "")' \
         '        top = os.path.dirname(information)' \
         '        listed = [line.split(",")[0].strip('"'"'"'"'"') for line in read(information, "RECORD")]' \
-        '        older = [os.path.join(os.path.basename(information), each) for each in read(information, "installed-files.txt")]' \
-        '        self.files = [os.path.normpath(os.path.join(top, each)) for each in listed or older]' \
+        '        older = [os.path.join(os.path.basename(information), path) for path in read(information, "installed-files.txt")]' \
+        '        self.files = [os.path.normpath(os.path.join(top, path)) for path in listed or older]' \
         '        self._below = [' \
-        '            each for each in (os.path.relpath(path, top) for path in self.files) if not each.startswith("..")' \
+        '            path for path in (os.path.relpath(path, top) for path in self.files) if not path.startswith("..")' \
         '        ]' \
         '' \
         '    def modules(self):' \
         '        """What can be imported, the package'"'"'s own name first."""' \
-        '        found = set()' \
+        '        modules = set()' \
         '        for path in self._below:' \
         '            first, is_folder = path.split(os.sep)[0], os.sep in path' \
         '            if not is_folder and path.endswith((".py", ".so")):' \
@@ -83,13 +83,13 @@ printf '%s\n' \
         '            elif not (is_folder and path.endswith((".py", ".so"))):' \
         '                continue' \
         '            if re.match(r"[A-Za-z]\w*$", first) and first not in OTHER_MODULES:' \
-        '                found.add(first)' \
-        '        return sorted(found, key=lambda each: (plain(each) != self.name, each))' \
+        '                modules.add(first)' \
+        '        return sorted(modules, key=lambda module: (plain(module) != self.name, module))' \
         '' \
         '    def libraries(self):' \
         '        """The compiled files, without those of others that are packed with them."""' \
-        '        found = [path for path in self.files if LIBRARY.search(path) and os.path.isfile(path)]' \
-        '        return [path for path in found if not os.path.dirname(path).endswith(".libs")]' \
+        '        libraries = [path for path in self.files if LIBRARY.search(path) and os.path.isfile(path)]' \
+        '        return [path for path in libraries if not os.path.dirname(path).endswith(".libs")]' \
         '' \
         '' \
         'def plain(name):' \
@@ -105,13 +105,13 @@ printf '%s\n' \
         '' \
         '' \
         'def installed():' \
-        '    found = {}' \
+        '    distributions = {}' \
         '    for folder in sys.path:' \
         '        for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():' \
         '            if name.endswith((".dist-info", ".egg-info")) and os.path.isdir(os.path.join(folder, name)):' \
-        '                each = Distribution(os.path.join(folder, name))' \
-        '                found.setdefault(each.name, each)' \
-        '    return found' \
+        '                distribution = Distribution(os.path.join(folder, name))' \
+        '                distributions.setdefault(distribution.name, distribution)' \
+        '    return distributions' \
         '' \
         '' \
         'def pinned(path):' \
@@ -120,19 +120,19 @@ printf '%s\n' \
         '    return {plain(name): version for name, version in pairs}' \
         '' \
         '' \
-        'def check_versions(there, before):' \
+        'def check_versions(distributions, before):' \
         '    for name, version in sorted(before.items()):' \
-        '        if name in there and there[name].version != version:' \
-        '            fail("%s is %s now, and the framework'"'"'s build has %s" % (name, there[name].version, version))' \
+        '        if name in distributions and distributions[name].version != version:' \
+        '            fail("%s is %s now, and the framework'"'"'s build has %s" % (name, distributions[name].version, version))' \
         '' \
         '' \
-        'def check_files(there, new, before):' \
+        'def check_files(distributions, new, before):' \
         '    """Two names of one package write over each other'"'"'s files, and pip says nothing."""' \
-        '    owners = {path: name for name in before if name in there for path in there[name].files}' \
+        '    owners = {path: name for name in before if name in distributions for path in distributions[name].files}' \
         '    for name in sorted(new):' \
-        '        both = [path for path in there[name].files if path in owners and path.endswith((".py", ".so"))]' \
-        '        if len(both) > 4 or any(path.endswith(".so") for path in both):' \
-        '            fail("%s has written over files of %s, such as %s" % (name, owners[both[0]], both[0]))' \
+        '        overwritten = [path for path in distributions[name].files if path in owners and path.endswith((".py", ".so"))]' \
+        '        if len(overwritten) > 4 or any(path.endswith(".so") for path in overwritten):' \
+        '            fail("%s has written over files of %s, such as %s" % (name, owners[overwritten[0]], overwritten[0]))' \
         '' \
         '' \
         'def import_all(distribution, say):' \
@@ -172,65 +172,65 @@ printf '%s\n' \
         'def check_operators(names):' \
         '    has_kernel = sys.modules["torch"]._C._dispatch_has_kernel_for_dispatch_key' \
         '    for space in sorted({name.split("::")[0] for name in names}):' \
-        '        own = [name for name in names if name.split("::")[0] == space]' \
-        '        if not any(has_kernel(name, key) for name in own for key in KEYS):' \
-        '            raise RuntimeError("no operator of %s, such as %s, runs on a processor" % (space, sorted(own)[0]))' \
+        '        own_names = [name for name in names if name.split("::")[0] == space]' \
+        '        if not any(has_kernel(name, key) for name in own_names for key in KEYS):' \
+        '            raise RuntimeError("no operator of %s, such as %s, runs on a processor" % (space, sorted(own_names)[0]))' \
         '' \
         '' \
         'def compiled_in(names, libraries):' \
         '    """The operators whose namespace a compiled file for PyTorch spells out: importing a package also loads parts of' \
         '    PyTorch that have operators of their own, and not all of those run everywhere."""' \
-        '    found = set()' \
+        '    compiled = set()' \
         '    for path in libraries:' \
         '        with open(path, "rb") as file:' \
         '            content = file.read()' \
         '        if b"libc10" in content or b"libtorch" in content:' \
-        '            found |= {name for name in names if name.split("::")[0].encode("utf-8") in content}' \
-        '    return found' \
+        '            compiled |= {name for name in names if name.split("::")[0].encode("utf-8") in content}' \
+        '    return compiled' \
         '' \
         '' \
-        'def attempt(there, new, asked, say):' \
-        '    for name in asked["modules"]:' \
+        'def attempt(distributions, new, request, say):' \
+        '    for name in request["modules"]:' \
         '        say("importing " + name)' \
         '        importlib.import_module(name)' \
-        '    known = operators()' \
-        '    for name in asked["asked"]:' \
-        '        if name in there:' \
-        '            import_all(there[name], say)' \
-        '    added = operators() - known' \
-        '    libraries = [path for name in sorted(new) for path in there[name].libraries()]' \
+        '    operators_before = operators()' \
+        '    for name in request["asked"]:' \
+        '        if name in distributions:' \
+        '            import_all(distributions[name], say)' \
+        '    added = operators() - operators_before' \
+        '    libraries = [path for name in sorted(new) for path in distributions[name].libraries()]' \
         '    say("loading what was compiled")' \
-        '    load_all(libraries, asked["accelerated"])' \
-        '    if added and not asked["accelerated"]:' \
+        '    load_all(libraries, request["accelerated"])' \
+        '    if added and not request["accelerated"]:' \
         '        check_operators(compiled_in(added, libraries))' \
-        '    for name in sorted(set(asked["tries"]) & set(new)):' \
+        '    for name in sorted(set(request["tries"]) & set(new)):' \
         '        say("running an operator of " + name)' \
-        '        exec(asked["tries"][name], {})  # noqa: S102' \
+        '        exec(request["tries"][name], {})  # noqa: S102' \
         '' \
         '' \
         'def in_a_process(function):' \
         '    """Runs a function in a process of its own; what it says last tells what it did when it crashed."""' \
         '    sys.stdout.flush()' \
-        '    there, here = os.pipe()' \
+        '    reading, writing = os.pipe()' \
         '    child = os.fork()' \
         '    if not child:' \
         '        code = 1' \
         '        try:' \
-        '            os.close(there)' \
-        '            function(lambda words: os.write(here, (words + "\n").encode("utf-8")))' \
+        '            os.close(reading)' \
+        '            function(lambda words: os.write(writing, (words + "\n").encode("utf-8")))' \
         '            code = 0' \
         '        except BaseException as error:' \
         '            words = " ".join(("%s: %s" % (type(error).__name__, error)).split())' \
-        '            os.write(here, ("!" + words + "\n").encode("utf-8"))' \
+        '            os.write(writing, ("!" + words + "\n").encode("utf-8"))' \
         '        finally:' \
         '            os._exit(code)' \
-        '    os.close(here)' \
-        '    with os.fdopen(there, "rb") as file:' \
-        '        said = file.read().decode("utf-8", "replace").splitlines()' \
+        '    os.close(writing)' \
+        '    with os.fdopen(reading, "rb") as file:' \
+        '        lines = file.read().decode("utf-8", "replace").splitlines()' \
         '    status = os.waitpid(child, 0)[1]' \
         '    if status:' \
-        '        steps = [each for each in said if not each.startswith("!")]' \
-        '        words = said[-1][1:] if said and said[-1].startswith("!") else "it ended with signal %d" % (status & 127)' \
+        '        steps = [line for line in lines if not line.startswith("!")]' \
+        '        words = lines[-1][1:] if lines and lines[-1].startswith("!") else "it ended with signal %d" % (status & 127)' \
         '        fail("%s: %s" % (steps[-1] if steps else "trying the packages", words))' \
         '' \
         '' \
@@ -241,14 +241,14 @@ printf '%s\n' \
         '' \
         'def main(arguments):' \
         '    sys.path.pop(0)  # the folder of this script' \
-        '    before, asked = pinned(arguments[0]), json.loads(arguments[1])' \
-        '    there = installed()' \
-        '    asked["asked"] = [plain(each) for each in asked["asked"]]' \
-        '    new = [each for each in there if (each not in before if before else each in asked["asked"])]' \
-        '    check_versions(there, before)' \
-        '    check_files(there, new, before)' \
-        '    in_a_process(lambda say: attempt(there, new, asked, say))' \
-        '    print("tried: " + " ".join("%s==%s" % (name, there[name].version) for name in sorted(new)))  # noqa: T201' \
+        '    before, request = pinned(arguments[0]), json.loads(arguments[1])' \
+        '    distributions = installed()' \
+        '    request["asked"] = [plain(name) for name in request["asked"]]' \
+        '    new = [name for name in distributions if (name not in before if before else name in request["asked"])]' \
+        '    check_versions(distributions, before)' \
+        '    check_files(distributions, new, before)' \
+        '    in_a_process(lambda say: attempt(distributions, new, request, say))' \
+        '    print("tried: " + " ".join("%s==%s" % (name, distributions[name].version) for name in sorted(new)))  # noqa: T201' \
         '' \
         '' \
         'if __name__ == "__main__":' \
