@@ -23,6 +23,8 @@ from .situation import UNKNOWN, Situation
 
 # How long a job that is cancelled may take to leave the queue.
 _LEAVE = 30.0
+# How long a process whose job has left the queue, such as a container that is being stopped, may still write.
+_LAST_WRITES = 15.0
 
 
 class Deployment:
@@ -312,7 +314,11 @@ class Deployment:
         """Removes the deployment's folder; tells whether there was one."""
         existed = self.path.exists()
         remember_jobs(self.path)
+        give_up = time.monotonic() + _LAST_WRITES
         shutil.rmtree(self.path, ignore_errors=True)
-        if self.path.exists():
-            raise ModakError(f"{self.path} could not be removed", hint="remove it by hand")
+        while self.path.exists():
+            if time.monotonic() > give_up:
+                raise ModakError(f"{self.path} could not be removed", hint="remove it by hand")
+            time.sleep(0.5)
+            shutil.rmtree(self.path, ignore_errors=True)
         return existed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -145,6 +146,31 @@ def test_a_full_disk_keeps_nothing_from_being_removed(deployment, monkeypatch, n
     monkeypatch.setattr(attempts_module, "write_whole", full)
     assert deployment.remove()
     assert not deployment.path.exists()
+
+
+def written_late(monkeypatch, deployment, times):
+    """A container writes its last words so many times while its deployment's folder is removed."""
+    remove, left = shutil.rmtree, iter(range(times))
+
+    def remove_and_write(path, **options):
+        remove(path, **options)
+        if path == deployment.path and next(left, None) is not None:
+            path.mkdir()
+            (path / "output.log").write_text("late")
+
+    monkeypatch.setattr(shutil, "rmtree", remove_and_write)
+
+
+def test_what_a_process_writes_that_is_just_ending_is_removed_too(deployment, monkeypatch):
+    written_late(monkeypatch, deployment, 3)
+    assert deployment.remove()
+    assert not deployment.path.exists()
+
+
+def test_a_folder_that_is_written_to_all_the_time_is_for_the_user_to_remove(deployment, monkeypatch):
+    written_late(monkeypatch, deployment, 10**6)
+    with pytest.raises(ModakError, match="could not be removed"):
+        deployment.remove()
 
 
 def test_killed_before_submission_of_what_was_removed_before(deployment, fake, code):
