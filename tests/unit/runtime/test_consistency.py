@@ -196,3 +196,30 @@ def test_an_error_before_the_first_step_may_be_a_size_that_is_written_as_a_numbe
     sys.excepthook(type(error), error, None)
     assert len(ranks.said) == times
     assert all("5 of 10 samples" in each for each in ranks.said)
+
+
+class Tensor(list):
+    def dim(self):
+        return 1
+
+
+@pytest.mark.parametrize(
+    ("cuts", "lengths", "ends"),
+    [
+        ([(16, 2), (7, 1)], (16, 7), True),  # the samples of seven are in both ranks
+        ([(16, 2)], (16, 16), False),
+        ([(5, 4), (5, 2)], (5, 5), False),  # of four ranks: batches of 20, and a last one of 10; nobody knows which
+        ([(16, 2), (7, 1)], (16, 3), False),  # no batch has three
+    ],
+)
+def test_batches_that_were_not_cut_alike_are_not_joined(cuts, lengths, ends):
+    ranks = Ranks(None)
+    ranks.torch = SimpleNamespace(compiler=None, **dict.fromkeys(("cat", "concat", "concatenate"), lambda given: given))
+    ranks.cuts, ranks.has_part = cuts, lambda: True
+    consistency.follow_joins(ranks)
+    tensors = [Tensor(range(length)) for length in lengths]
+    if ends:
+        with pytest.raises(SystemExit, match="of 16 and 7 samples here"):
+            ranks.torch.cat(tensors)
+    else:
+        assert ranks.torch.cat(tensors) == tensors

@@ -61,7 +61,7 @@ def follow_joins(ranks):
             if is_compiling():
                 return original(tensors, *arguments, **options)
             cuts = [{parts for rows, parts in ranks.cuts if rows == len(tensor)} for tensor in tensors if tensor.dim()]
-            if len(cuts) > 1 and all(cuts) and len(set().union(*cuts)) > 1 and ranks.has_part():
+            if len(cuts) > 1 and all(cuts) and not set.intersection(*cuts) and ranks.has_part():
                 ranks.rank.end(
                     "the script joins batches that the number of ranks does not divide, of %s samples here, which "
                     "would not count alike: let it divide all of them (drop_last=True leaves out a last one), or let "

@@ -79,9 +79,8 @@ def share_out(torch, ranks, model, optimizers):
             _name_again(module)
             _register_methods(torch, module)
             _zero_parts(module)
-            for group in module._get_fsdp_state()._fsdp_param_groups:
-                for fsdp_param in group.fsdp_params:
-                    fsdp_param.sharded_param._modak_replaced = fsdp_param.reset_sharded_param
+            for fsdp_param in _fsdp_params(module._get_fsdp_state()):
+                fsdp_param.sharded_param._modak_replaced = fsdp_param.reset_sharded_param
     # FSDP leaves what no unit has whole behind a call, for a backward pass: of one that has none a script changes parts
     model.register_forward_hook(lambda *_: None if torch.is_grad_enabled() else model.reshard())
     whole.load_whole(torch, model)
@@ -283,3 +282,11 @@ def _register(torch, fsdp, module, name):
             inside.pop()
 
     setattr(module, name, called)
+
+
+def _fsdp_params(state):
+    """What FSDP keeps of each parameter of a unit, in one group or, in later releases, in several."""
+    groups = getattr(state, "_fsdp_param_groups", None)
+    if groups is None:
+        groups = [state._fsdp_param_group] if state._fsdp_param_group else []
+    return [fsdp_param for group in groups for fsdp_param in group.fsdp_params]
