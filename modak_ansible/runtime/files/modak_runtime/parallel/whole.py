@@ -183,7 +183,7 @@ def _save_together(ranks, write, tree, leaves, file, path):
         except Exception as error:  # of any kind, such as a full disk: the others are to know
             problems.append("%s: %s" % (type(error).__name__, error))
 
-    if _have_own_files(ranks, path or file) or ranks.number == 0:
+    if (_have_own_files(ranks, path or file) or ranks.number == 0) and file != os.devnull:  # which nobody reads again
         target = attempt(_File, torch, write, tree, leaves, parts, file)
     for key, part in parts.items():
         with torch.no_grad():
