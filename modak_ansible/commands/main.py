@@ -136,7 +136,7 @@ def _warn(message: Warning | str, *_: object, **__: object) -> None:
 
 def _failed(message: str, code: int) -> int:
     """Says what went wrong; who asked for JSON has an object of one line, as where each line is one."""
-    from modak_ansible.store.project import as_given
+    from modak_ansible.store.cache import as_given
 
     message = as_given(message)
     print(f"error: {harmless(message)}", file=sys.stderr)  # noqa: T201

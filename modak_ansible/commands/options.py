@@ -18,7 +18,7 @@ from modak_ansible.commands import completion as completing
 from modak_ansible.errors import Mistake, UsageError
 from modak_ansible.reading.blueprint.forms.mistakes import NOT_KEPT
 from modak_ansible.reading.blueprint.inputs import Inputs
-from modak_ansible.store.project import as_given
+from modak_ansible.store.cache import as_given
 from modak_ansible.target.core.files import expanded, is_folder, read_text
 
 _TO_UTF8 = "set the terminal to UTF-8, and its locale: export LC_ALL=C.UTF-8"

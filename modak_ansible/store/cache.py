@@ -12,6 +12,7 @@ from pathlib import Path
 
 from modak_ansible.target.core.files import expanded, make_private, write_json, write_whole
 
+UNPACKED: dict[str, str] = {}  # the archives of this process's folders below that of packages
 _MOST = 500  # texts of a kind; a text that is kept when there are more takes the places of the oldest
 
 
@@ -23,6 +24,13 @@ def cache_folder() -> Path:
 def packages_folder() -> Path:
     """Where TOSCA's archives are unpacked."""
     return cache_folder() / "packages"
+
+
+def as_given(text: str) -> str:
+    """A text in which an unpacked archive stands as it was given, and not its folder in the cache."""
+    for folder, path in UNPACKED.items():
+        text = text.replace(folder, path)
+    return text
 
 
 def keep_json(path: Path, value: Mapping[str, object]) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from modak_ansible.errors import INVALID_BLUEPRINT, Location, ModakError
-from modak_ansible.store.cache import packages_folder
+from modak_ansible.store.cache import UNPACKED, packages_folder
 
 _META = "TOSCA-Metadata/TOSCA.meta"
 _USUAL = "service.yaml"
@@ -72,6 +72,7 @@ def unpack(path: Path) -> Path:
             entry = _entry(package, members, place)
             file.seek(0)
             folder = packages_folder() / hashlib.file_digest(file, "sha256").hexdigest()[:32]
+            UNPACKED[str(folder)] = str(path)
             if not _is_there(folder, members):
                 _extract(package, members, folder)
             return folder / entry

@@ -119,24 +119,6 @@ def read_origin(plan_file: Path) -> dict[str, Path]:
     return {name: moved_with(folder, state, Path(origin[name])) for name in ("blueprint", "state", "testbed")}
 
 
-_UNPACKED: dict[str, str] = {}  # the archives of this process's folders
-
-
-def _unpacked(path: Path) -> Path:
-    from modak_ansible.store.csar import unpack  # noqa: PLC0415 - few blueprints come in an archive
-
-    service = unpack(path)
-    _UNPACKED[str(packages_folder() / service.relative_to(packages_folder()).parts[0])] = str(path)
-    return service
-
-
-def as_given(text: str) -> str:
-    """A text in which an unpacked archive stands as it was given, and not its folder in the cache."""
-    for folder, path in _UNPACKED.items():
-        text = text.replace(folder, path)
-    return text
-
-
 def find_blueprint(text: str) -> Path:
     """The service template that a user means: a file, a folder or an archive that holds one, or the name of one that
     ships.
@@ -148,7 +130,9 @@ def find_blueprint(text: str) -> Path:
     check_name(text)
     path = expanded(text)
     if path.suffix in SUFFIXES and is_file(path):
-        return _unpacked(path)
+        from modak_ansible.store.csar import unpack  # noqa: PLC0415 - few blueprints come in an archive
+
+        return unpack(path)
     if exists(path):
         return path / "service.yaml" if is_folder(path) else path
     shipped_one = shipped("tosca") / "blueprints" / text / "service.yaml"

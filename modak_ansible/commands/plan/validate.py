@@ -16,7 +16,8 @@ from modak_ansible.commands.options import (
 from modak_ansible.errors import INVALID_BLUEPRINT
 from modak_ansible.model.quantities import counted, some_of
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
-from modak_ansible.store.project import as_given, find_blueprint
+from modak_ansible.store.cache import as_given
+from modak_ansible.store.project import find_blueprint
 
 EXAMPLES = "Example: modak validate mnist-pytorch-slurm -i site.yaml"
 

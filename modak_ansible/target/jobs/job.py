@@ -315,10 +315,10 @@ class Deployment:
         existed = self.path.exists()
         remember_jobs(self.path)
         give_up = time.monotonic() + _LAST_WRITES
-        shutil.rmtree(self.path, ignore_errors=True)
-        while self.path.exists():
+        while True:
+            shutil.rmtree(self.path, ignore_errors=True)
+            if not self.path.exists():
+                return existed
             if time.monotonic() > give_up:
                 raise ModakError(f"{self.path} could not be removed", hint="remove it by hand")
             time.sleep(0.5)
-            shutil.rmtree(self.path, ignore_errors=True)
-        return existed
