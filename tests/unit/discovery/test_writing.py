@@ -179,7 +179,7 @@ def test_whatever_a_cluster_calls_things(partitions, name, model, unknown):
     values = yaml.safe_load(inputs_text(found, DATE))
     assert {partition["name"] for partition in values.get("partitions", [])} == {each.name for each in good}
     assert values.get("processor", model or None) == (model or None)
-    assert values.get("account") == (None if rules.name_problem(name) else name)
+    assert values.get("account") == (None if rules.account_problem(name) else name)
     cluster_node = yaml.safe_load(template_text(found, DATE))["topology_template"]["node_templates"]["cluster"]
     assert cluster_node["properties"].get("partitions", []) == values.get("partitions", [])
 
