@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from modak_ansible.model.measured.work import Rates, Work
 
-FEATURES = 15  # of this list; a model that was fitted with another one is not read
+FEATURES = 16  # of this list; a model that was fitted with another one is not read
 
 DAY = "day"  # the group of what all runs of a machine's day have in common
 _OF = ": "
@@ -53,6 +53,7 @@ class Facts(NamedTuple):
     # speed of the machine's products in the number format of the run over single precision, of which the roofline is
     # made; None where nobody measured it
     format_gain: float | None = 1.0
+    has_own_speeds: bool = True  # and not those of a machine that may be another
     day: str = ""  # of a run on record, the newest of its machine's of another one; empty where there is none
 
     def of_work(self, work: Work, batch: int | None, rates: Rates | None, peak: float | None) -> Facts:
@@ -163,8 +164,9 @@ def _of_machine(facts: Facts) -> list[Feature]:
     here outweigh all others elsewhere. Two hosts with one processor differ, and one host on two days: what all runs of
     a day have in common says nothing of the configurations that ran on that day alone.
     """
+    machine = f"machine {facts.machine}"
     return [
-        ("machine", f"machine {facts.machine}", 1.0),
+        ("machine" if facts.balance and facts.has_own_speeds else "machine not measured", machine, 1.0),
         *([(DAY, f"{facts.machine} on {facts.day}", 1.0)] if facts.day else []),
         ("framework on machine", f"{facts.framework} on {facts.machine}", 1.0),
         ("workload on machine", f"{facts.workload} on {facts.machine}", 1.0),
@@ -188,13 +190,13 @@ def unmeasured(facts: Facts, counts: Mapping[str, int]) -> list[str]:
 def start_features(facts: Facts) -> list[Feature]:
     """Of the logarithm of the seconds from the start of the process to its first step."""
     native: list[Feature] = [] if facts.container else [("container", f"{facts.framework} native", 1.0)]
-    machine = ("machine", f"machine {facts.machine}", 1.0)
+    machine = ("process on machine", f"machine {facts.machine}", 1.0)
     return [*_identity(facts), machine, *native, *_size(facts), *_switches(facts)]
 
 
 def first_step_features(facts: Facts) -> list[Feature]:
     """Of the logarithm of the seconds that the first step takes longer than a steady one, compilation included."""
-    machine = ("machine", f"machine {facts.machine}", 1.0)
+    machine = ("process on machine", f"machine {facts.machine}", 1.0)
     return [*_identity(facts), machine, *_size(facts), *_switches(facts)]
 
 

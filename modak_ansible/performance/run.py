@@ -82,6 +82,7 @@ class Runs:
             threads=threads,
             balance=_balance(question, machine, threads),
             version=question.version,
+            has_own_speeds=not peak_of,
             day=machine.day if machine and not peak_of else "",
         ).of_work(work, batch, _rates(question, machine, threads), None if question.accelerator else peak)
         steps = None

@@ -235,7 +235,7 @@ def test_a_machine_without_records_differs_as_much_as_five_others_do(model):
     assert len(model.stored.machines) == 5
     effects = [mean for name, mean in zip(step.names, step.mean, strict=True) if name.startswith("machine ")]
     usual = (sum(each**2 for each in effects) / len(effects)) ** 0.5
-    assert usual < step.spread["machine"] < 0.35
+    assert usual < step.spread["machine"] < 0.1  # a run differs by as much from what everything else says of it
 
 
 STRANGE = {"processor": "Other Processor", "architecture": "icelake", "peak_gflops": 200.0, "memory_bandwidth": 30.0}
