@@ -30,6 +30,7 @@ probe: |
 provenance: a test
 licence: MIT
 """
+BEGAN = time.time()  # before any secret of these tests was drawn: older files hold none
 CERTIFICATE = (
     "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=127.0.0.1 "
     "-addext subjectAltName=IP:127.0.0.1,DNS:localhost -keyout {0}/key.pem -out {0}/cert.pem 2> /dev/null"
@@ -127,9 +128,8 @@ def look_everywhere(project, secret, *texts):
     token = base64.b64encode(secret.encode()).decode()  # or the shell that looks would be found
     look = (
         f"word=$(echo {token} | base64 -d); cd; "
-        'printf %s "$word" | grep -rlaF --devices=skip -f - modak/deployments modak/datasets .apptainer .ansible .bashrc '
-        ".bash_history .config .docker /tmp 2> /dev/null; "
-        'find modak/images -type f -size -40M -print0 | xargs -0 grep -laF -e "$word"; '
+        "find modak .apptainer .ansible .bashrc .bash_history .config .docker /tmp -type f "
+        f"""-newerct @{int(BEGAN)} -print0 2> /dev/null | xargs -0r grep -laF -e "$word"; """
         f'apptainer inspect --all {image} | grep -aF -e "$word"; '
         f'apptainer sif dump 1 {image} 2> /dev/null | grep -aF -e "$word"; true'
     )
