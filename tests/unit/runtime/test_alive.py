@@ -224,6 +224,24 @@ def test_of_a_rank_that_was_never_heard_of_nothing_is_known():
     assert ended == []
 
 
+def test_sums_may_wait_for_twice_as_long_as_a_link_was_cut():
+    """TCP sends again what was lost after 0.2, 0.4, 0.8 ... 25.6 s: half a minute's cut ends sums' waiting at 51 s."""
+    ended = []
+    first = Alive(0, 2, "node01 (10.0.0.1)", 45.0, Pace(), lambda *words: ended.append(words), None)
+
+    def looks(idle):
+        word = {"own": "node0x", "idle": idle, "sums": True}
+        first._look_for_stuck({0: word, 1: word})
+        return bool(ended)
+
+    first._watch.heard(1)
+    first._watch._silent[1] = 30.0
+    first._watch.heard(1)
+    assert not looks(51.0)
+    assert not looks(1.0)  # they went on, and the next one is another matter
+    assert looks(46.0)
+
+
 @pytest.mark.parametrize(
     ("group", "others", "words"),
     [

@@ -20,6 +20,7 @@ SLOW = 3.0  # a rank is slow that takes so many times the seconds of the others'
 AWAITED = 1740.0  # seconds for which others wait for one that computes; a little less than until their sums give up
 STEPS = 10  # a rank is stuck that does nothing for the limit, and for as many of the slowest rank's steps
 _PAUSE, _KEPT = 2.0, 16  # seconds between words; words by which the seconds of a step are known
+_UNANSWERED = 5  # such pauses, after which a connection is made anew
 _SHOWN = 8  # ranks whose places are told
 
 
@@ -64,13 +65,19 @@ class Pace:
 
 
 class Watch:
-    """What is known of others, by how long they have been silent; a stop of this process is no silence of theirs."""
+    """What is known of others, by how long they have been silent; a stop of this process is no silence of theirs.
+
+    Attributes:
+        cut: seconds of the longest silence that has ended.
+    """
 
     def __init__(self, limit, pause):
+        self.cut = 0.0
         self._limit, self._pause, self._silent = limit, pause, {}
         self._looked = time.monotonic()
 
     def heard(self, other):
+        self.cut = max(self.cut, self._silent.get(other, 0.0))
         self._silent[other] = 0.0
 
     def forget(self, other):
@@ -138,7 +145,13 @@ class Alive:
     def _accept(self, server):
         while True:
             connection, _ = server.accept()
+            self._expects_answers(connection)
             self._start(self._hear, connection)
+
+    def _expects_answers(self, connection):
+        """Has it fail where a link is cut, for another one to be made: TCP would be silent for longer than the link."""
+        milliseconds = round(1000 * _UNANSWERED * self._pause)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
 
     def _hear(self, connection):
         """In rank 0, the words of one other; it ends when that one does."""
@@ -200,7 +213,11 @@ class Alive:
     def _look_for_stuck(self, words):
         """Ends where all ranks are alive, and none does anything: one hangs, or they wait for each other."""
         limit = max(self._limit, STEPS * max((word.get("seconds") or 0.0 for word in words.values()), default=0.0))
-        if min(words.get(rank, {}).get("idle", 0.0) for rank in range(self._world)) <= limit:
+        idle = min(words.get(rank, {}).get("idle", 0.0) for rank in range(self._world))
+        if idle < self._pause:
+            self._watch.cut = 0.0
+        # TCP doubles its pauses: what a cut link lost it sends again when up to twice the time of the cut has passed
+        if idle <= limit + 2 * self._watch.cut:
             return
         stuck = [rank for rank in range(self._world) if not words[rank].get("sums")]
         rank = min(stuck or range(self._world), key=lambda other: (words[other].get("step") or 0, other))
@@ -225,6 +242,7 @@ class Alive:
                 if stream is None:
                     connection = socket.create_connection((address, port), timeout=self._pause)
                     connection.settimeout(None)
+                    self._expects_answers(connection)
                     stream = connection.makefile("rw")
                     self._start(self._answers, connection)
                 stream.write(json.dumps(self._word()) + "\n")
