@@ -107,6 +107,15 @@ ONCE = [
     ("  node_templates:\n", "  node_templates: []\n  description:\n", "node_templates must be a mapping"),
     ("  - types/modak.yaml", "  - modak.yaml", "modak.yaml is not there (did you mean types/modak.yaml?)"),
     ("default: 2 }", 'default: "2" }', "epochs must be a whole number (write 2 without quotes)"),
+    ("        name: mnist\n        source: [ digits ]", "        name: own\n        source: rows.csv",
+     "source must be a list ([ rows.csv ])"),
+    ("default: 2 }", "default: 1e3 }", "epochs must be a whole number (write 1000)"),
+    ("default: 2 }", "default: 8.0 }", "epochs must be a whole number (write 8)"),
+    ("default: 2 }", "default: 8.5 }", "epochs must be a whole number"),
+    ("type: integer, default: 2 }", "type: float, default: 1e-3 }", "epochs must be a number (write 0.001: YAML reads 1e-3 as text)"),
+    ("type: integer, default: 2 }", "type: float, default: 2.5e9 }", "epochs must be a number (write 2500000000.0: YAML reads 2.5e9 as text)"),
+    ("type: integer, default: 2 }", "type: float, default: 1e-7 }", "epochs must be a number (write 1.0e-07: YAML reads 1e-7 as text)"),
+    ("type: integer, default: 2 }", "type: float, default: 1e999 }", "epochs must be a number"),
 ]  # fmt: skip
 
 
