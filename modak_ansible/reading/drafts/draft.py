@@ -464,7 +464,7 @@ class _Drafting:
 
     def _why(self, read: Read) -> str:
         if read.word:
-            return f"which {read.word} names"
+            return f"which {'the command line' if read.word == read.inside else read.word} names"
         if self._hydra:
             return "which its configuration names" if read.option else "which hydra reads"
         return f"which --{read.option} names" if read.option else "which its source names"
