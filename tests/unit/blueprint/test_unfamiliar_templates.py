@@ -156,6 +156,25 @@ def test_a_number_in_quotes_is_told_without_them_where_it_stays_the_same(bluepri
     assert line.endswith(f"cores_per_process must be a whole number{cure}")
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("cores_per_process: 4", "cores_per_process: { get_input: epochs }"),
+        ("numerics: same", "numerics: { get_input: numerics }"),
+        ("numerics: same", "numerics: { concat: [ { get_input: numerics } ] }"),
+        ("cores_per_process: 4", "cores_per_process: { get_property: [ cluster, partitions, 0, nodes ] }"),
+    ],
+)
+def test_what_a_function_gives_a_member_of_a_property_is_judged_by_its_value(blueprint, old, new):
+    """tosca-parser holds the function itself against what limits the member."""
+    blueprint.replace("  inputs:\n", "  inputs:\n    numerics: { type: string, default: any }\n")
+    blueprint.replace(old, new)
+    assert checked(blueprint) == []
+    for good, bad in (("default: any", "default: eny"), ("default: 2", "default: 0"), ("nodes: 4", "nodes: 0")):
+        blueprint.replace(good, bad)
+    assert any("not-allowed-value" in line or "out-of-range" in line for line in checked(blueprint))
+
+
 @pytest.mark.parametrize(("importing", "path"), [("../b/b.yaml", "own/b/b.yaml"), ("b.yaml", "own/a/b.yaml")])
 def test_files_of_types_import_each_other_beside_ours(blueprint, importing, path):
     head = "tosca_definitions_version: tosca_simple_yaml_1_3\n"
