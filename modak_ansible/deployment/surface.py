@@ -58,11 +58,22 @@ def plan(
         ModakError: there is no such blueprint, or it is wrong: with every mistake and its place.
     """
     pairs = [
-        (name, str(value) if isinstance(value, str | Path) else json.dumps(value))
+        (name, str(value) if isinstance(value, str | Path) else json.dumps(value, default=_plain))
         for name, value in (values or {}).items()
     ]
     file, where = Path(inputs) if inputs else None, target_file(str(target)) if target else None
     return plan_all(find_blueprint(str(blueprint)), Inputs(file, tuple(pairs), where, strict), training)
+
+
+def _plain(value: Any) -> Any:
+    """A path, or a number or an array of NumPy's or a framework's, as a blueprint has it."""
+    if isinstance(value, Path):
+        return str(value)
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise UsageError(
+        f"no input can be of the type {type(value).__name__}", hint="give texts, numbers, lists and mappings"
+    )
 
 
 def deploy(

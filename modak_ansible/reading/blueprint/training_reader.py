@@ -375,6 +375,8 @@ class TrainingReader:
 
         def refuse(name: str, number: int | None, problem: SourceProblem) -> None:
             section = properties.get(name)
+            if section is None and node.item.get("properties", name):
+                return  # it is of another type, which is told
             item = (
                 section.elements[number]
                 if section and number is not None and number < len(section.elements)

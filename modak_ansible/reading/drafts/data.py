@@ -85,23 +85,22 @@ def read_by(
         options: the value or the default of each option, by its longest name without dashes.
         words: of its command line, where no options are told from them.
     """
-    by_path: dict[Path, Read] = {}
+    reads: list[Read] = []
     for name, value in options.items():
         path = _named_by(folder, name, value)
         inside = below(value)
         if not path:
             continue
         if not (path.is_dir() and escape(inside) in outputs):  # what earlier runs wrote; a file may be gone on with
-            by_path.setdefault(path, Read(path, inside, name))
+            reads.append(Read(path, inside, name))
     variables = {name.replace("-", "_"): value for name, value in options.items()}
     for name, tree in trees.items():
         texts = Texts(tree, variables, name)
         for text in _texts_in(tree, texts, folder):
             inside = below(text)
             if inside and not is_output(inside, outputs) and inside not in trees and exists(folder / inside):
-                path = folder / inside
-                by_path.setdefault(path, Read(path, inside))
-    spelled_paths = (read.inside for read in by_path.values())
+                reads.append(Read(folder / inside, inside))
+    spelled_paths = [read.inside for read in reads]
     for file in dict.fromkeys((*spelled_paths, *options.values(), *(value for _, value in named_words(words)))):
         texts_in = (_folder_of_pattern(text) for _, text in paths_in(folder, file))
         paths = [
@@ -109,13 +108,16 @@ def read_by(
         ]
         counts = Counter(map(posixpath.dirname, paths))
         kept = [top if counts[top := posixpath.dirname(text)] > _MOST_LISTED and top else text for text in paths]
-        by_path |= {
-            folder / text: Read(folder / text, text, word=file) for text in kept if folder / text not in by_path
-        }
-    data_reads = [read for read in by_path.values() if not _is_code(read.path, folder, trees)]
+        reads += [Read(folder / text, text, word=file) for text in kept]
+    data_reads = [read for read in once(reads) if not _is_code(read.path, folder, trees)]
     reads = [read for read in data_reads if not far_more_than_data(read.path)]
     tops = [read for read in reads if not any(other.path in read.path.parents and not other.option for other in reads)]
     return sorted(tops, key=lambda read: (str(read.path), read.option))
+
+
+def once(reads: Iterable[Read]) -> list[Read]:
+    """The first read of each place; each option that names one elsewhere is to be told where that is then."""
+    return list({(read.path, "" if read.inside else read.option): read for read in reversed([*reads])}.values())[::-1]
 
 
 def _named_by(folder: Path, option: str, value: str) -> Path | None:

@@ -19,10 +19,10 @@ from modak_ansible.reading.blueprint.files import travels
 from modak_ansible.reading.blueprint.script.accelerators import Use, use_of
 from modak_ansible.reading.blueprint.script.hydra import Hydra, hydra_of
 from modak_ansible.reading.blueprint.script.option import Option
-from modak_ansible.reading.blueprint.script.options import library_options, options_of
+from modak_ansible.reading.blueprint.script.options import all_options, library_options, options_of
 from modak_ansible.reading.blueprint.script.parallelism import parallelism_of
 from modak_ansible.reading.blueprint.script.paths import OF_OUTPUT_FOLDER
-from modak_ansible.reading.blueprint.script.source import ScriptSource, source_of
+from modak_ansible.reading.blueprint.script.source import source_of
 from modak_ansible.reading.blueprint.script.starting import package_of, start_above, with_one_start_hint
 from modak_ansible.reading.blueprint.script.syntax import last_name, nodes_of
 from modak_ansible.reading.drafts.configured import NamedClass, classes_named, options_in_files
@@ -41,6 +41,7 @@ from modak_ansible.reading.drafts.data import (
     is_output,
     lacking_in,
     leads_away,
+    once,
     pointers,
     read_by,
     too_wide,
@@ -165,7 +166,7 @@ class _Drafting:
         self._code = read_code(script, classes)
         override_variables(self._code.trees[self._code.script], script.parent, words)
         self._sources = [source_of(tree) for tree in self._code.trees.values()]
-        self._declared = _declared(self._sources)
+        self._declared = all_options(self._sources)
         self._trees = {path.relative_to(self._code.folder).as_posix(): tree for path, tree in self._code.trees.items()}
 
     def _of_hydra(self, words: Sequence[str]) -> Hydra | None:
@@ -286,12 +287,13 @@ class _Drafting:
         datasets = [read for read in reads if self._is_brought(read)]
         for name, value, what in too_wide(self._code.folder, self._values()):
             draft.notes.append(f"{value} (which --{name} names) is {what} and is not copied: {_NARROWER}")
-        for read in reads:
-            if read in datasets:
+        for read in once(reads):
+            is_below = bool(read.inside) and any(other.path in read.path.parents for other in datasets)
+            if read in datasets and not is_below:
                 self._bring(read)
             elif not read.inside:
                 draft.notes.append(f"{read.path} ({self._why(read)}) stays here")
-            elif not any(other.path in read.path.parents for other in datasets):
+            elif not is_below:
                 self._travels(read)
         if root is not None and not any(_holds(read.path, self._code.folder / expanded(root)) for read in datasets):
             mount = torchvision_folder(root)
@@ -390,10 +392,14 @@ class _Drafting:
             source: as the blueprint says it; relative to its folder without one.
             option: the script's that names it, after which it is called where another one has its name.
         """
-        draft, taken_names = self.draft, [KNOWN.upper(), *(_variable(dataset.name) for dataset in self.draft.data)]
+        draft, source = self.draft, source or self._beside(place)
+        for number, dataset in enumerate(draft.data):
+            if (dataset.source, dataset.mount_as) == (source, mount_as):  # another option names the same place
+                return f"{{dataset.{dataset.name}}}" if number else "{dataset}"
+        taken_names = [KNOWN.upper(), *(_variable(dataset.name) for dataset in draft.data)]
         names = chain([name_of(place), name_of(Path(option or "data"))], (f"data-{number}" for number in count(2)))
         name = next(name for name in names if _variable(name) not in taken_names)
-        draft.data.append(Data(name, source or self._beside(place), mount_as))
+        draft.data.append(Data(name, source, mount_as))
         return "{dataset}" if len(draft.data) == 1 else f"{{dataset.{name}}}"
 
     def _beside(self, path: Path) -> str:
@@ -410,10 +416,8 @@ class _Drafting:
             self._say("data", f"{source}, {self._why(read)}; it is copied to the target, to the same path as here")
             return
         value = read.word.rpartition("=")[2] or self._values()[read.option]
-        place = read.path.resolve()
-        folder = self._dataset(
-            place, value if value.startswith(("/", "~")) else self._beside(read.path), option=read.option
-        )
+        source = value if value.startswith(("/", "~")) else self._beside(read.path)
+        folder = self._dataset(read.path.resolve(), source, option=read.option)
         target_path = folder if read.path.is_dir() else f"{folder}/{read.path.name}"
         if read.word:
             new_word = f"{read.word.removesuffix(value)}{target_path}"
@@ -426,7 +430,7 @@ class _Drafting:
                 for name in self._argument_names(option) if option.longest == read.option else ():
                     draft.arguments.pop(name)
             draft.arguments[read.option] = target_path
-        self._say("data", f"{draft.data[-1].source}, {self._why(read)}; it is copied to the target")
+        self._say("data", f"{source}, {self._why(read)}; it is copied to the target")
 
     def _spelled_out(self, spelled_paths: list[OutsidePath], root: str | None) -> None:
         """What the source names elsewhere is laid where it looks for it, or told: no job has it there."""
@@ -460,7 +464,7 @@ class _Drafting:
 
     def _why(self, read: Read) -> str:
         if read.word:
-            return f"which {read.word} names"
+            return f"which {'the command line' if read.word == read.inside else read.word} names"
         if self._hydra:
             return "which its configuration names" if read.option else "which hydra reads"
         return f"which --{read.option} names" if read.option else "which its source names"
@@ -476,15 +480,6 @@ def name_of(script: Path) -> str:
     """A blueprint's name after its script, of the letters that a job's name may have."""
     name = re.sub(r"[^A-Za-z0-9_.+-]+", "-", script.stem).strip("-.+_")[:40]
     return name or "training"
-
-
-def _declared(sources: Sequence[ScriptSource]) -> list[Option]:
-    """The options of a script's files, whatever else there may be."""
-    options: dict[str, Option] = {}
-    own_options = (option for source in sources for option in (*source.options, *(source.command or ())))
-    for option in (*own_options, *library_options(sources)):
-        options.setdefault(option.longest, option)
-    return list(options.values())
 
 
 def _variable(name: str) -> str:

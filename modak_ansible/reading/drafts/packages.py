@@ -376,7 +376,7 @@ def _add(line: str, reason: str, entry: Entry | None, requirements: Requirements
         if is_bare or (
             line == bare_name and any(constraint.startswith(f"{bare_name}==") for constraint in constraints_of(entry))
         ):
-            line, reason = bare_name, f"in the release that goes with {entry.name}"
+            line, reason = bare_name, f"in the release that goes with {entry.framework}"
         problem = conflict.message if conflict and not is_bare else ""
     if problem:
         requirements.notes.append(f"{line} is left out: {problem}")

@@ -168,7 +168,7 @@ def _queue(
     name: str, values: Attributes, server: Attributes, nodes: List[NodeKind], default: str, user: str, groups: List[str]
 ) -> PartitionFacts:
     limits = {**_below("resources_max", server), **_below("resources_max", values)}
-    shared_limits = _shared_limits(values, user, groups)
+    shared_limits = _shared_limits((server, values), user, groups)
     for resource, value in shared_limits.items():
         if resource not in limits or (bytes_of(limits[resource], "") or 0) > (bytes_of(value, "") or 0):
             limits[resource] = value
@@ -216,13 +216,18 @@ def _usual_memory(values: Attributes) -> Iterator[str]:
             yield f"{values[key]}{whose}"
 
 
-def _shared_limits(values: Attributes, user: str, groups: List[str]) -> Attributes:
-    """What the user, the group or all may have at once of each resource, and so a job: ``[u:PBS_GENERIC=8]``."""
+def _shared_limits(scopes: Iterable[Attributes], user: str, groups: List[str]) -> Attributes:
+    """What the user, the group or all may have at once of each resource, and so a job: ``[u:PBS_GENERIC=8]``.
+
+    Args:
+        scopes: the attributes of the server and of a queue, either of which may say it.
+    """
     limits_by_resource: Attributes = {}
-    for resource, text in _below("max_run_res", values).items():
+    for resource, text in (limit for values in scopes for limit in _below("max_run_res", values).items()):
         amounts = dict(re.findall(r"\b([ugo]:[^=\s\[\]]+)=(\d[\w.]*)", text))
         keys = (f"u:{user}", "u:PBS_GENERIC"), (f"g:{''.join(groups[:1])}", "g:PBS_GENERIC"), ("o:PBS_ALL",)
         limits = [next((amounts[name] for name in names if name in amounts), "") for names in keys]
+        limits.append(limits_by_resource.get(resource, ""))
         sizes = [(size, limit) for limit in limits if (size := bytes_of(limit, "")) is not None]
         if sizes:
             limits_by_resource[resource] = min(sizes)[1]

@@ -213,7 +213,7 @@ def partition_of(
         closed=_why_closed(values, set(groups), associations),
         nodes=len(members) or count_of(values.get("TotalNodes", "")),
         most_nodes=min(map(int, counts), default=None),
-        cores=count_of(values.get("MaxCPUsPerNode", "")),
+        cores=_most_cores(values, kinds),
         memory=_most_memory(values, config, kinds),
         usual_memory=default_memory.get("usual_memory") or None,
         memory_per_core=default_memory.get("memory_per_core"),
@@ -295,13 +295,20 @@ def _usual_memory(values: Dict[str, str], config: Dict[str, str]) -> Tuple[List[
     return [f"a job that requests no memory gets {', or '.join(words)}"] if words else [], default_memory
 
 
+def _most_cores(values: Dict[str, str], kinds: Iterable[NodeKind]) -> Optional[int]:
+    """The most cores that a partition's jobs may have of a node, by its limits for a node and for each socket."""
+    sockets = min((kind.layout[0] for kind in kinds if kind.layout), default=0)
+    limits = count_of(values.get("MaxCPUsPerNode", "")), (count_of(values.get("MaxCPUsPerSocket", "")) or 0) * sockets
+    return min(filter(None, limits), default=None)
+
+
 def _most_memory(values: Dict[str, str], config: Dict[str, str], kinds: Iterable[NodeKind]) -> Optional[int]:
     """The most that a job may have of a node, by the partition or else by the whole cluster.
 
     A limit for each core keeps none from more, but as many cores as it then takes there must be.
     """
     most = max((kind.cores or 0 for kind in kinds), default=0)
-    cores = min(count_of(values.get("MaxCPUsPerNode", "")) or most, most)
+    cores = min(_most_cores(values, kinds) or most, most)
     for section in (values, config):
         per_node, per_core = (bytes_of(section.get(f"MaxMemPer{unit}", "")) for unit in ("Node", "CPU"))
         if per_node or (per_core and cores):

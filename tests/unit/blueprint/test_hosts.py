@@ -62,7 +62,7 @@ def test_one_process_knows_nothing_of_other_hosts(blueprint):
             "only PyTorch's ranks can be started on them",
         ),
         ("[ two.example, three ]", "[ two.example, -oProxyCommand=x ]", "is not a host's name or address"),
-        ("[ two.example, three ]", "[ two.example, bob@three ]", "is a user at a host"),
+        ("[ two.example, three ]", "[ two.example, bob@three ]", "is more than a host"),
         ("[ two.example, three ]", "[ two.example, two.example ]", "two.example is given twice"),
         ("modak.nodes.Host", "modak.nodes.ContainerHost", "is one machine, and 2 more hosts are named"),
         ("modak.nodes.Host", "modak.nodes.Slurm", "hosts"),

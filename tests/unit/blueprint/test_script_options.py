@@ -403,6 +403,28 @@ def test_options_of_commands_are_those_of_one_of_them(blueprint, words, said):
 
 
 @pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("[ a, --arch, resnet34 ]", "train.py does not know resnet34 for --arch (valid: resnet18, resnet50)"),
+        ("[ a, --arch=resnet34 ]", "train.py does not know resnet34 for --arch (valid: resnet18, resnet50)"),
+        ("[ a, -b, 1e3 ]", "train.py takes a whole number for -b, not 1e3"), ("[ a, -c, '3' ]", "train.py has no option -c (valid: arch, b, batch, quiet, rate, steps)"),
+        ("[ --quiet, a, -b, '64', --arch, resnet18 ]", ""), ("[ a, --rate, '-1' ]", ""), ("[ a, --steps, x, y ]", ""),
+        ("[ a, --rate, '{dataset}' ]", ""), ("[ a, --, --arch, resnet34 ]", ""),
+    ],
+)  # fmt: skip
+def test_the_values_of_options_among_words_are_judged_too(blueprint, words, said):
+    """As beside what is given by its place, which keeps a command line from being arguments by name."""
+    source = (
+        "import argparse\np = argparse.ArgumentParser()\np.add_argument('data', nargs='+')\n"
+        "p.add_argument('-b', '--batch', type=int)\np.add_argument('--arch', choices=['resnet18', 'resnet50'])\n"
+        "p.add_argument('--quiet', action='store_true')\np.add_argument('--rate', type=float)\n"
+        "p.add_argument('--steps', nargs='+')\np.parse_args()\n"
+    )
+    mistakes, _ = check(blueprint, source, "rate: 1", f"        words: {words}\n")
+    assert [each.partition("argument: ")[2] for each in mistakes] == ([said] if said else [])
+
+
+@pytest.mark.parametrize(
     ("declared", "number"),
     [
         ({"--epochs": 3}, 3), ({"--num-epochs": 4, "--warmup-epochs": 1}, 4), ({"--batch-size": 3}, None), ({"--epochs": None}, None),

@@ -370,7 +370,7 @@ def test_a_port_behind_a_front_end_is_told(blueprint, tmp_path):
     path = tmp_path / "site.yaml"
     path.write_text("scheduler: slurm\nfrontend: a.example:2222\n")
     _, (told,) = read(blueprint.service, Inputs(None, (), path))
-    assert told.startswith(f"{path}:2:11: unsafe-value: a.example:2222 is a host and a port: write a.example here")
+    assert told.startswith(f"{path}:2:11: unsafe-value: a.example:2222 is more than a host: write a.example here")
 
 
 @pytest.mark.parametrize("script", [False, True])

@@ -107,6 +107,15 @@ ONCE = [
     ("  node_templates:\n", "  node_templates: []\n  description:\n", "node_templates must be a mapping"),
     ("  - types/modak.yaml", "  - modak.yaml", "modak.yaml is not there (did you mean types/modak.yaml?)"),
     ("default: 2 }", 'default: "2" }', "epochs must be a whole number (write 2 without quotes)"),
+    ("        name: mnist\n        source: [ digits ]", "        name: own\n        source: rows.csv",
+     "source must be a list ([ rows.csv ])"),
+    ("default: 2 }", "default: 1e3 }", "epochs must be a whole number (write 1000)"),
+    ("default: 2 }", "default: 8.0 }", "epochs must be a whole number (write 8)"),
+    ("default: 2 }", "default: 8.5 }", "epochs must be a whole number"),
+    ("type: integer, default: 2 }", "type: float, default: 1e-3 }", "epochs must be a number (write 0.001: YAML reads 1e-3 as text)"),
+    ("type: integer, default: 2 }", "type: float, default: 2.5e9 }", "epochs must be a number (write 2500000000.0: YAML reads 2.5e9 as text)"),
+    ("type: integer, default: 2 }", "type: float, default: 1e-7 }", "epochs must be a number (write 1.0e-07: YAML reads 1e-7 as text)"),
+    ("type: integer, default: 2 }", "type: float, default: 1e999 }", "epochs must be a number"),
 ]  # fmt: skip
 
 
@@ -145,6 +154,25 @@ def test_policies_may_be_none(blueprint):
 def test_a_number_in_quotes_is_told_without_them_where_it_stays_the_same(blueprint, quoted, cure):
     (line,) = checked(blueprint.replace("cores_per_process: 4", f'cores_per_process: "{quoted}"'))
     assert line.endswith(f"cores_per_process must be a whole number{cure}")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("cores_per_process: 4", "cores_per_process: { get_input: epochs }"),
+        ("numerics: same", "numerics: { get_input: numerics }"),
+        ("numerics: same", "numerics: { concat: [ { get_input: numerics } ] }"),
+        ("cores_per_process: 4", "cores_per_process: { get_property: [ cluster, partitions, 0, nodes ] }"),
+    ],
+)
+def test_what_a_function_gives_a_member_of_a_property_is_judged_by_its_value(blueprint, old, new):
+    """tosca-parser holds the function itself against what limits the member."""
+    blueprint.replace("  inputs:\n", "  inputs:\n    numerics: { type: string, default: any }\n")
+    blueprint.replace(old, new)
+    assert checked(blueprint) == []
+    for good, bad in (("default: any", "default: eny"), ("default: 2", "default: 0"), ("nodes: 4", "nodes: 0")):
+        blueprint.replace(good, bad)
+    assert any("not-allowed-value" in line or "out-of-range" in line for line in checked(blueprint))
 
 
 @pytest.mark.parametrize(("importing", "path"), [("../b/b.yaml", "own/b/b.yaml"), ("b.yaml", "own/a/b.yaml")])

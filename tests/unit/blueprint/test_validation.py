@@ -281,10 +281,11 @@ def test_all_that_is_wrong_of_a_target_is_reported(blueprint):
     assert "x;rm is not a user's name" in found[1]
 
 
-def test_a_user_at_a_host_is_said_in_two_words(blueprint):
-    blueprint.replace("frontend.example", "bob@frontend.example")
+@pytest.mark.parametrize(("port", "more"), [("", "username: bob"), (":2222", "username: bob, port: 2222")])
+def test_a_user_at_a_host_is_said_in_two_words(blueprint, port, more):
+    blueprint.replace("frontend.example", f"bob@frontend.example{port}")
     (found,) = check(blueprint)
-    assert "bob@frontend.example is a user at a host: write frontend.example here, and username: bob" in found
+    assert f"bob@frontend.example{port} is more than a host: write frontend.example here, and {more}" in found
 
 
 def test_a_blueprint_with_a_mistake_is_not_planned(blueprint):

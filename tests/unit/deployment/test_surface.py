@@ -6,7 +6,9 @@ import json
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
+import numpy
 import pytest
 
 import modak_ansible as modak
@@ -47,6 +49,16 @@ def test_a_blueprint_is_planned_with_values_of_any_type(tmp_path, monkeypatch):
     (planned,) = modak.plan("mnist-pytorch-slurm", values={"epochs": 7, "username": "alice"})
     assert planned.plan.application.work.epochs == 7
     assert planned.plan.target.username == "alice"
+
+
+def test_numbers_of_numpy_and_paths_are_values_too(tmp_path, monkeypatch):
+    """As those of a grid are; of what is none of these there is a message and no TypeError."""
+    monkeypatch.chdir(tmp_path)
+    values = {"epochs": numpy.int64(7), "mnist": [Path("digits")]}
+    (planned,) = modak.plan("mnist-pytorch-slurm", values=values)
+    assert planned.plan.application.work.epochs == 7
+    with pytest.raises(modak.ModakError, match="no input can be of the type set"):
+        modak.plan("mnist-pytorch-slurm", values={"mnist": {"digits"}})
 
 
 def test_what_is_planned_is_deployed_and_told(tmp_path, monkeypatch, runs):

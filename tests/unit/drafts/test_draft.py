@@ -750,6 +750,44 @@ def test_much_data_beside_the_script_is_brought_once_and_laid_where_it_lies(proj
     assert draft_of(script).data == []
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("'place', nargs='?', default='images'", ["images"]),
+        ("'--images', default='images'", ["--val", "images/val"]),
+        ("'--images', default='images'", ["start", "images/val"]),
+    ],
+)
+def test_much_data_that_is_named_twice_is_brought_once(project, options, words, monkeypatch):
+    """As python train.py images does, of which the source has the default; and what lies below it comes with it."""
+    monkeypatch.setattr("modak_ansible.reading.drafts.data._MOST_FILES", 0)
+    for name in ("train", "val"):
+        (project / "images" / name).mkdir(parents=True)
+        (project / "images" / name / "a.jpg").write_text("an image")
+    script = project / "main.py"
+    script.write_text(
+        f"import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument({options})\n"
+        "parser.add_argument('--val')\nparser.add_argument('more', nargs='*')\nprint(parser.parse_args())\n"
+    )
+    draft = draft_of(script, words)
+    assert [(each.source, each.mount_as) for each in draft.data] == [("images", "images")]
+    (project / "service.yaml").write_text(text_of(draft))
+    assert len(plan_blueprint(project / "service.yaml", Inputs()).plan.datasets) == 1
+
+
+def test_every_option_that_names_a_place_elsewhere_is_told_where_it_is_then(project, tmp_path):
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "rows.csv").write_text("1\n")
+    script = project / "main.py"
+    script.write_text(
+        "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--data')\n"
+        "parser.add_argument('--val', default='../shared')\nprint(parser.parse_args())\n"
+    )
+    draft = draft_of(script, ["--data", "../shared"])
+    assert [each.source for each in draft.data] == ["../shared"]
+    assert draft.arguments == {"data": "{dataset}", "val": "{dataset}"}
+
+
 def test_what_a_script_reads_travels_where_nothing_is_seen_that_it_writes(project):
     (project / "main.py").write_text("print(open('private.txt').read())\n")
     draft = draft_of(project / "main.py")

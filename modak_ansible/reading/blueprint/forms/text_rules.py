@@ -107,12 +107,13 @@ def constraint_problem(text: str) -> str:
 
 def address_problem(text: str) -> str:
     """What is wrong with a host's address; ssh would read a leading - as an option."""
-    user, _, host = text.rpartition("@")
-    if user and _is(_USER, user) and _is(_ADDRESS, host):
-        return f"{quote(text)} is a user at a host: write {host} here, and username: {user}"
-    host, colon, port = text.partition(":")
-    if colon and port.isdigit() and _is(_ADDRESS, host):
-        return f"{quote(text)} is a host and a port: write {host} here, and port: {port}"
+    user, _, place = text.rpartition("@")
+    host, _, port = place.partition(":")
+    if not port.isdigit():  # as of an address with several colons
+        host, port = place, ""
+    fields = [f"username: {user}"] * bool(user) + [f"port: {port}"] * bool(port)
+    if fields and _is(_ADDRESS, host) and (not user or _is(_USER, user)):
+        return f"{quote(text)} is more than a host: write {host} here, and {', '.join(fields)}"
     return "" if _is(_ADDRESS, text) else f"{quote(text)} is not a host's name or address"
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from pathlib import Path
 
 from modak_ansible.errors import NEAR
@@ -53,8 +53,9 @@ def _check_options(options: Options, request: Request, blueprint: Blueprint, not
     certainty = "" if options.are_all else ", as far as its source shows"
     default = blueprint.place(request.training, "arguments")
     values_by_name: dict[str, list[str | bool]] = {}
-    for name in _options_in(application.words):
-        problem, hint = options.unknown(name)
+    for name, value in _options_in(application.words):
+        takes_it = value and all(option.takes_value for option in options.meant(name))
+        problem, hint = options.problem(name, value) if takes_it else options.unknown(name)
         if problem:
             notes.add(places.get("words") or default, "argument", f"{application.script} {problem}{certainty}", hint)
     for name, value in application.arguments:
@@ -107,12 +108,16 @@ def _check_overrides(hydra: Hydra, request: Request, blueprint: Blueprint, mista
         mistakes.add(blueprint.place(request.training, "arguments"), "argument", message, f'words: [ "{name}=VALUE" ]')
 
 
-def _options_in(words: Iterable[str]) -> Iterator[str]:
-    """The names of the long options among the words of a command line, up to ``--``."""
-    for word in takewhile(lambda word: word != "--", words):
-        name = word[2:].partition("=")[0]
-        if word.startswith("--") and not option_problem(name):
-            yield name
+def _options_in(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The options among the words of a command line, up to ``--``, by their names; with what may be the value of each,
+    or nothing."""
+    words = [*takewhile(lambda word: word != "--", words), ""]
+    for word, following in pairwise(words):
+        written, is_given, value = word.partition("=")
+        name = written.lstrip("-")
+        is_option = word.startswith("--") or (len(word) == 2 and word[0] == "-" and name.isalpha())
+        if is_option and not option_problem(name):
+            yield name, value if is_given or following.startswith("-") else following
 
 
 def _switches(application: Application) -> set[str] | None:

@@ -192,6 +192,15 @@ def library_options(sources: Iterable[ScriptSource]) -> list[Option]:
     return [*(flag for source in sources for flag in source.flags), *fields]
 
 
+def all_options(sources: Sequence[ScriptSource]) -> list[Option]:
+    """The options of a script's files, whatever else there may be."""
+    options: dict[str, Option] = {}
+    own_options = (option for source in sources for option in (*source.options, *(source.command or ())))
+    for option in (*own_options, *library_options(sources)):
+        options.setdefault(option.longest, option)
+    return list(options.values())
+
+
 def _sources(script: Path) -> dict[str, ScriptSource]:
     """A script and what it imports from beside it, by the names of the modules; the script itself comes first.
 

@@ -150,11 +150,16 @@ def _import_tosca_parser() -> tuple[Any, Any, Any]:
             yamlparser.load_yaml = load
         from toscaparser import tosca_template  # noqa: PLC0415
         from toscaparser.common.exception import ExceptionCollector, TOSCAException  # noqa: PLC0415
+        from toscaparser.elements.constraints import Constraint  # noqa: PLC0415
+        from toscaparser.functions import is_function  # noqa: PLC0415
         from toscaparser.tpl_relationship_graph import ToscaGraph  # noqa: PLC0415
     finally:
         for name in stand_ins:
             del sys.modules[name]
     ToscaGraph._create = _create_graph
+    validate = Constraint.validate
+    # of a member of a mapping it would hold the function itself against what limits its value
+    Constraint.validate = lambda constraint, value: None if is_function(value) else validate(constraint, value)
     vars(tosca_template)["print"] = lambda *_: None  # sys.stdout is also that of whoever has other threads
     return ExceptionCollector, TOSCAException, tosca_template.ToscaTemplate
 

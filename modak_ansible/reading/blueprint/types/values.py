@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections.abc import Callable
@@ -16,6 +17,8 @@ from modak_ansible.reading.blueprint.types.definitions import Definitions
 
 _TIME = re.compile(r"\d+(\.\d+)?\s*(d|h|m|s|ms|us|ns)")
 _WHOLE = r"[-+]?(0|[1-9]\d*)"  # without what makes another number of it for YAML, as 010 is 8
+_DECIMAL = re.compile(rf"({_WHOLE}(\.\d*)?|\.\d+)([eE][-+]?\d+)?", re.ASCII)
+_MOST_EXACT = 2**53  # of whole numbers that a fraction stands for
 _UNBOUNDED = "UNBOUNDED"
 _BOUND = re.compile(rf"{_UNBOUNDED}$|[-+]?\d")  # a number, or a scalar with a unit, which is compared with none
 
@@ -105,11 +108,11 @@ class ValueChecker:
                 problem, hint = _not_a_string(item, schema)
         elif kind == "integer":
             problem = "" if isinstance(value, int) and not isinstance(value, bool) else "must be a whole number"
-            hint = _without_quotes(item, _WHOLE)
+            hint = _without_quotes(item, _WHOLE) or _as_yaml_reads_it(item, is_whole=True)
         elif kind in ("float", "number"):
             good = isinstance(value, int | float) and not isinstance(value, bool)
             problem = "" if good else "must be a number"
-            hint = _without_quotes(item, rf"{_WHOLE}(\.\d+)?")
+            hint = _without_quotes(item, rf"{_WHOLE}(\.\d+)?") or _as_yaml_reads_it(item)
         elif kind == "boolean":
             problem = "" if isinstance(value, bool) else "must be true or false"
             hint = _without_quotes(item, "true|false")
@@ -190,6 +193,18 @@ def _not_a_string(item: Item, schema: Item) -> tuple[str, str]:
 def _without_quotes(item: Item, form: str) -> str:
     """The cure of a number or a truth value in quotes."""
     return f"write {item.value} without quotes" if re.fullmatch(form, str(item.value)) else ""
+
+
+def _as_yaml_reads_it(item: Item, *, is_whole: bool = False) -> str:
+    """The cure of a number that YAML 1.1, which TOSCA's tools read, takes for a text or a fraction: 1e-3, 8.0."""
+    number = float(item.text) if _DECIMAL.fullmatch(item.text) else math.nan
+    if is_whole:
+        return f"write {number:.0f}" if number.is_integer() and abs(number) < _MOST_EXACT else ""
+    if not math.isfinite(number):
+        return ""
+    mantissa, exponent, power = repr(number).partition("e")
+    point = "" if "." in mantissa else ".0"
+    return f"write {mantissa}{point}{exponent}{power}: YAML reads {item.text} as text"
 
 
 def _size_problem(item: Item) -> str:

@@ -406,6 +406,23 @@ def test_what_a_user_may_have_at_once_is_a_jobs_limit(lines, gpus, cores, memory
     assert (found.accelerators, found.cores, found.memory) == (gpus, cores, memory * 2**30)
 
 
+@pytest.mark.parametrize(
+    ("of_server", "of_queue", "cores"), [(64, 32, 32), (32, 64, 32), (32, None, 32), (None, 64, 64)]
+)
+def test_a_server_limits_what_a_user_may_have_at_once_too(of_server, of_queue, cores):
+    server, queue = (
+        f"max_run_res.ncpus = [u:PBS_GENERIC={count}]" if count else "max_run = [u:PBS_GENERIC=9]"
+        for count in (of_server, of_queue)
+    )
+    run = run_of(
+        qstat_B=CommandResult(0, f"Server: pbs\n    {server}\n"),
+        qstat_Q=CommandResult(0, pbs_queue("batch", queue)),
+        pbsnodes=CommandResult(0, pbs_node("n1", cpus=96)),
+    )
+    (found,) = read_pbspro(run, "alice", ["lab"]).partitions
+    assert partition_from(found).cores == cores
+
+
 def test_a_queue_limits_the_memory_of_its_jobs():
     queue = pbspro(pbs_queue("small", "resources_max.mem = 32gb"), pbs_node("n1", cpus=96))["small"]
     assert partition_from(queue).memory == 32 * 2**30

@@ -171,6 +171,7 @@ def test_limits():
     ("own", "everywhere", "mebibytes"),
     [
         ({"MaxMemPerNode": None, "MaxMemPerCPU": "2000", "MaxCPUsPerNode": "64"}, "", 128000),
+        ({"MaxMemPerNode": None, "MaxMemPerCPU": "2000", "MaxCPUsPerSocket": "24"}, "", 96000),
         ({"MaxMemPerNode": None, "MaxMemPerCPU": "1000"}, "MaxMemPerNode = 180000", 96000),
         ({}, "MaxMemPerNode = 180000", 180000), ({}, "MaxMemPerCPU = 1900", 182400), ({}, "MaxMemPerNode = UNLIMITED", None),
     ],
@@ -180,6 +181,20 @@ def test_the_most_memory_that_a_job_has_of_a_node(own, everywhere, mebibytes):
     config = CommandResult(0, f"SLURM_VERSION = 23.02.7\n{everywhere}\n")
     found = partitions(config=config, partition=CommandResult(0, slurm_partition("batch", **own)))["batch"]
     assert found.memory == (None if mebibytes is None else mebibytes * 2**20)
+
+
+@pytest.mark.parametrize(
+    ("limits", "cores"),
+    [
+        ({"MaxCPUsPerSocket": "24"}, 48), ({"MaxCPUsPerSocket": "24", "MaxCPUsPerNode": "32"}, 32),
+        ({"MaxCPUsPerSocket": "24", "MaxCPUsPerNode": "64"}, 48), ({"MaxCPUsPerSocket": "UNLIMITED"}, None),
+    ],
+)  # fmt: skip
+def test_a_limit_for_each_socket_is_one_of_the_node(limits, cores):
+    """With which sites keep cores of a node for the jobs that use its accelerators (Slurm 23.02)."""
+    found = partitions(partition=CommandResult(0, slurm_partition("batch", **limits)))["batch"]
+    assert found.kinds[0].layout[0] == 2
+    assert found.cores == cores
 
 
 def test_a_partition_for_large_jobs_says_so():
