@@ -96,7 +96,6 @@ class Ranks:
         restore(torch, self._common)
         self._room = room_of() if self.has_parts else None
         _average_what_schedules_see(self)
-        whole.save_whole_files(self)
         if self.samples.size > 1:
             batch_parts.share_no_others(torch, self)
             consistency.follow_steps(torch, self)
