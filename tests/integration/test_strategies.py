@@ -118,6 +118,7 @@ def test_what_ranks_save_is_the_file_of_one_process(pytorch_python, tmp_path, sa
             ("samples", "pipeline", "or were given other samples"),
             ("outside", "fsdp", "uses parameters outside of the call of the layer"),
             ("lbfgs", "fsdp", "LBFGS needs all parameters in one place"),
+            ("called", "fsdp", "torch.func.functional_call gives a model other weights"),
             ("model", "fsdp", "cannot be saved as it is: save its state_dict()"),
             ("alone", "fsdp", "every rank has to call torch.save"),
         ),

@@ -52,6 +52,7 @@ def share_out(torch, ranks, model, optimizers):
     if not ranks.models:
         whole.read_whole(torch)
         explain_mixtures(ranks, "fsdp")
+        _end_other_weights(torch, ranks)
     mesh = ranks.mesh.of_parts(torch)
     parameters = list(model.parameters())
     ignored = {parameter for parameter in parameters if not parameter.dim() or not parameter.is_floating_point()}
@@ -162,6 +163,23 @@ def explain_mixtures(ranks, strategy):
                 ranks.rank.say(why % strategy, by_all=True)
 
     sys.excepthook = explain
+
+
+def _end_other_weights(torch, ranks):
+    """Ends a rank that calls a model with other weights than its own, in whose place FSDP would gather these."""
+    stateless = torch.nn.utils.stateless
+    original = stateless._functional_call
+
+    @functools.wraps(original)
+    def call(module, weights, *arguments, **options):
+        if any(whole.is_part(parameter) and name in weights for name, parameter in module.named_parameters()):
+            ranks.rank.end(
+                "torch.func.functional_call gives a model other weights, in whose place fsdp gathers its own: ddp can "
+                "train it"
+            )
+        return original(module, weights, *arguments, **options)
+
+    stateless._functional_call = call
 
 
 def _own_outputs(torch, _module, _inputs, outputs):
