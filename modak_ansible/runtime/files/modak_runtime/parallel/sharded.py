@@ -219,19 +219,13 @@ def _travel(torch, ranks, fsdp, model):
         def allocate(self, size, *, dtype, device):
             return torch.empty(*size, dtype=dtype, device=device)
 
-        def _compare(self, kind):
-            """Before the first step each message is compared: of different kinds, ranks would wait for each other."""
-            ranks.trace.append(2 * self._number + kind)
-            if not ranks.is_compared:
-                consistency.compare_now(ranks)
-
         def __call__(self, output_tensor, input_tensor, group, async_op=False):
-            self._compare(0)
+            consistency.compare_message(ranks, 2 * self._number)
             return ranks.guarded(gather, output_tensor, input_tensor, group=group, async_op=async_op)
 
     class Shared(Gathered):
         def __call__(self, output_tensor, input_tensor, group, op, async_op=False):
-            self._compare(1)
+            consistency.compare_message(ranks, 2 * self._number + 1)
             ranks.arrived(torch._C._current_graph_task_id())
             own, whole = ranks.part
             input_tensor.mul_(own / whole) if own else input_tensor.zero_()  # of nothing, even what is not finite
