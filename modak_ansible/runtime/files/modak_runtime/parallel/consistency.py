@@ -13,6 +13,7 @@ from modak_runtime.ranks import prepared
 
 _FIRST, _LATER = 1e-5, 1e-3  # of a tensor's norm: processors of two kinds round differently, more so in many steps
 _PASSES = "another number of backward passes for a step, such as for pieces of a batch that has parts of several sizes"
+_JOINS = ("cat", "concat", "concatenate", "hstack", "vstack", "row_stack")
 _CURE = "make as many in all, such as by pieces of so many samples, of batches that the number of ranks divides"
 
 
@@ -67,30 +68,39 @@ def end_loop(ranks, turn):
 
 
 def follow_joins(ranks):
-    """Ends a rank that joins batches which were not cut alike: the samples of one would count more than the others'."""
-    torch = ranks.torch
-    if hasattr(torch.cat, "__wrapped__"):
-        return
-    is_compiling = getattr(torch.compiler, "is_compiling", bool)
+    """Ends a rank that joins batches which were not cut alike: the samples of one would count more than the others'.
 
-    def joining(original):
-        @functools.wraps(original)
-        def cat(tensors, *arguments, **options):
-            if is_compiling():
-                return original(tensors, *arguments, **options)
-            cuts = [{parts for rows, parts in ranks.cuts if rows == len(tensor)} for tensor in tensors if tensor.dim()]
-            if len(cuts) > 1 and all(cuts) and not set.intersection(*cuts) and ranks.has_part():
-                ranks.rank.end(
-                    "the script joins batches that the number of ranks does not divide, of %s samples here, which "
-                    "would not count alike: let it divide all of them (drop_last=True leaves out a last one), or let "
-                    "one loader read both" % " and ".join(str(len(tensor)) for tensor in tensors)
-                )
-            return original(tensors, *arguments, **options)
+    PyTorch tells a mode of every call, by whatever name; like its own for default devices, this one lies below those
+    that a script enters, and leaves again.
+    """
+    overrides, joins = ranks.torch.overrides, _joins(ranks)
+    others = [overrides._pop_mode() for _ in range(overrides._len_torch_function_stack())]
+    for mode in [joins, *(mode for mode in reversed(others) if mode is not joins)]:
+        overrides._push_mode(mode)
 
-        return cat
 
-    for name in ("cat", "concat", "concatenate"):
-        setattr(torch, name, joining(getattr(torch, name)))
+@functools.lru_cache(maxsize=None)
+def _joins(ranks):
+    is_compiling = getattr(ranks.torch.compiler, "is_compiling", bool)
+
+    class Joins(ranks.torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, function, _types, arguments=(), options=None):
+            options = options or {}
+            if not is_compiling() and getattr(function, "__name__", "") in _JOINS and ranks.has_part():
+                _end_unlike_joins(ranks, arguments[0] if arguments else options["tensors"])
+            return function(*arguments, **options)
+
+    return Joins()
+
+
+def _end_unlike_joins(ranks, tensors):
+    cuts = [{parts for rows, parts in ranks.cuts if rows == len(tensor)} for tensor in tensors if tensor.dim()]
+    if len(cuts) > 1 and all(cuts) and not set.intersection(*cuts):
+        ranks.rank.end(
+            "the script joins batches that the number of ranks does not divide, of %s samples here, which would not "
+            "count alike: let it divide all of them (drop_last=True leaves out a last one), or let one loader read both"
+            % " and ".join(str(len(tensor)) for tensor in tensors)
+        )
 
 
 def end_unlike_passes(ranks):
