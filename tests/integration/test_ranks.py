@@ -161,6 +161,8 @@ def test_loops_of_all_kinds_learn_what_they_do_in_one_process(pytorch_python, st
         ("ddp", "joined_unlike", "joins batches that the number of ranks does not divide, of 5 and 7 samples here"),
         *thorough(
             ("fsdp", "odd_pieces", "another number of backward passes for a step"),
+            ("fsdp", "odd_pieces_later", "another number of backward passes for a step"),
+            ("fsdp", "odd_pieces_at_last", "another number of backward passes for a step"),
             ("fsdp", "penalised", "a gradient of a gradient is not known with fsdp"),
         ),
     ],
@@ -290,17 +292,18 @@ def test_ranks_that_would_drift_are_ended(pytorch_python, how, words):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("how", "words"),
+    ("strategy", "how", "words"),
     [
-        ("buffer", "the buffer seen is not the same in all ranks"),
-        ("hook", "a hook on a parameter is given the gradient of a rank's part"),
-        ("other", "SGD steps parameters that prepare was not given"),
-        ("evaluates", "made no backward pass"),
-        ("none", ""),
+        ("ddp", "buffer", "the buffer seen is not the same in all ranks"),
+        ("fsdp", "buffer", "the buffer seen is not the same in all ranks"),
+        ("ddp", "hook", "a hook on a parameter is given the gradient of a rank's part"),
+        ("ddp", "other", "SGD steps parameters that prepare was not given"),
+        ("ddp", "evaluates", "made no backward pass"),
+        ("ddp", "none", ""),
     ],
 )
-def test_what_ranks_have_apart_is_said(pytorch_python, how, words):
-    first, other = run(pytorch_python, HERE / "drifting.py", how)
+def test_what_ranks_have_apart_is_said(pytorch_python, strategy, how, words):
+    first, other = run(pytorch_python, HERE / "drifting.py", how, MODAK_STRATEGY=strategy)
     assert (first.code, other.code) == (0, 0), first.errors
     assert first.errors.count(words) == 1 if words else "modak:" not in first.errors
     assert first.output == other.output

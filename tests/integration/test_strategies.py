@@ -55,12 +55,13 @@ def test_stages_of_many_kinds_learn_what_one_process_learns(pytorch_python, worl
 
 @pytest.mark.parametrize(
     ("strategy", "cases"),
-    [("fsdp", ("assigned", "in_memory")), ("tensor", ("assigned", "in_memory")),
+    [("fsdp", ("assigned", "in_memory", "opened_by_all")), ("tensor", ("assigned", "in_memory")),
      *thorough(*((strategy, ("in_memory", "packed", "named_by_rank")) for strategy in ("fsdp", "tensor", "pipeline")))],
 )  # fmt: skip
-def test_loops_of_less_usual_kinds_learn_what_one_process_learns(pytorch_python, strategy, cases):
-    alone = outputs(pytorch_python, LESS_USUAL, *cases, world=1)[0]
-    for together in outputs(pytorch_python, LESS_USUAL, *cases, MODAK_STRATEGY=strategy):
+def test_loops_of_less_usual_kinds_learn_what_one_process_learns(pytorch_python, tmp_path, strategy, cases):
+    more = {"SHARED": str(tmp_path)}
+    alone = outputs(pytorch_python, LESS_USUAL, *cases, world=1, **more)[0]
+    for together in outputs(pytorch_python, LESS_USUAL, *cases, MODAK_STRATEGY=strategy, **more):
         for case, expected in alone.items():
             assert together[case] == pytest.approx(expected, rel=1e-3, abs=2e-5), case
 
@@ -117,6 +118,7 @@ def test_what_ranks_save_is_the_file_of_one_process(pytorch_python, tmp_path, sa
             ("samples", "pipeline", "or were given other samples"),
             ("outside", "fsdp", "uses parameters outside of the call of the layer"),
             ("lbfgs", "fsdp", "LBFGS needs all parameters in one place"),
+            ("called", "fsdp", "torch.func.functional_call gives a model other weights"),
             ("model", "fsdp", "cannot be saved as it is: save its state_dict()"),
             ("alone", "fsdp", "every rank has to call torch.save"),
         ),

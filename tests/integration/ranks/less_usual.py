@@ -2,11 +2,13 @@
 
 import gzip
 import io
+import os
 import tempfile
 
 import torch
 from learners import Net, learn, loader, numbers, tell
 from loops import begun
+from torch import save
 from torch.nn import functional
 
 
@@ -40,6 +42,14 @@ def named_by_rank():
     with tempfile.TemporaryDirectory() as folder:
         torch.save(model.state_dict(), f"{folder}/model.pt")
         return numbers(*torch.load(f"{folder}/model.pt").values())
+
+
+def opened_by_all():
+    """One file that all processes write by a name of torch.save from before prepare."""
+    model, *_ = begun([loader()])
+    with open(f"{os.environ['SHARED']}/model.pt", "wb") as file:
+        save(model.state_dict(), file)
+    return numbers(*torch.load(file.name).values())
 
 
 class Scaled(Net):
@@ -92,6 +102,7 @@ CASES = {
     "in_memory": lambda: kept_elsewhere(lambda _: io.BytesIO()),
     "packed": packed,
     "named_by_rank": named_by_rank,
+    "opened_by_all": opened_by_all,
 }
 
 

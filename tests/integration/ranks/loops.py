@@ -6,7 +6,7 @@ import itertools
 import modak_runtime
 import torch
 from learners import Net, Samples, Stream, learn, loader, numbers, tell
-from torch import nn
+from torch import cat, nn
 from torch.nn import functional
 
 SEEDS = range(3)
@@ -64,11 +64,11 @@ def added_up():
 
 
 def joined(first, other):
-    """Batches of two loaders as one batch."""
+    """Batches of two loaders as one batch, joined by a name from before prepare."""
     model, optimizer, first, other = begun([first, other])
     for _ in range(2):
         for (x, y), (others, theirs) in zip(first, other):  # noqa: B905 - as above
-            learn(model, optimizer, torch.cat([x, others]), torch.cat((y, theirs)))
+            learn(model, optimizer, cat([x, others]), cat((y, theirs)))
     return numbers(*model.parameters())
 
 

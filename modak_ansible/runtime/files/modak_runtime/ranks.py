@@ -64,6 +64,12 @@ def is_parallel(environment=os.environ):
     return bool(environment.get("MODAK_STRATEGY")) and environment.get("WORLD_SIZE", "1") != "1"
 
 
+def prepared():
+    """What prepare has made of this process, as parallel.processes.Ranks; None where it is not one of several."""
+    processes = sys.modules.get("modak_runtime.parallel.processes")
+    return processes.here() if processes else None
+
+
 def begin():
     """Prepares a process, as it begins, for being one of several."""
     if is_parallel():
@@ -139,9 +145,7 @@ def _seed_generators(module):
     seed_alike(common.seed)
 
     def randbits(bits):
-        processes, children = (sys.modules.get(name) for name in (
-            "modak_runtime.parallel.processes", "multiprocessing.process"))  # fmt: skip
-        ranks = processes.here() if processes else None
+        ranks, children = prepared(), sys.modules.get("multiprocessing.process")
         if (ranks and ranks.draws_own()) or (children and children.parent_process()):  # which would all begin alike
             return original(bits)
         return common.getrandbits(bits)

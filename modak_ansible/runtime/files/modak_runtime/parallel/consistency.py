@@ -9,8 +9,11 @@ import threading
 import weakref
 import zlib
 
+from modak_runtime.ranks import prepared
+
 _FIRST, _LATER = 1e-5, 1e-3  # of a tensor's norm: processors of two kinds round differently, more so in many steps
 _PASSES = "another number of backward passes for a step, such as for pieces of a batch that has parts of several sizes"
+_JOINS = ("cat", "concat", "concatenate", "hstack", "vstack", "row_stack")
 _CURE = "make as many in all, such as by pieces of so many samples, of batches that the number of ranks divides"
 
 
@@ -24,6 +27,19 @@ def end_step(ranks):
     compare_now(ranks)
     ranks.trace.clear()
     ranks.is_compared = True
+
+
+def compare_message(ranks, kind):
+    """Ends ranks whose messages are of different kinds, which would wait for each other.
+
+    Before the first step each is compared; later the first of a forward pass, which a rank may begin where others step,
+    or leave their loop.
+    """
+    begins = ranks.begun != ranks.passes and ranks.torch._C._current_graph_task_id() == -1
+    ranks.begun = ranks.passes if begins else ranks.begun
+    ranks.trace.append(kind)
+    if begins or not ranks.is_compared:
+        compare_now(ranks)
 
 
 def compare_now(ranks):
@@ -42,37 +58,49 @@ def compare_now(ranks):
 
 def end_loop(ranks, turn):
     """Ends ranks one of which makes another pass of the last step of a loop."""
-    if ranks.has_parts or turn.arrivals == ranks.arrivals or threading.current_thread() is not threading.main_thread():
+    if ranks.is_alike or turn.arrivals == ranks.arrivals or threading.current_thread() is not threading.main_thread():
+        return
+    if ranks.has_parts:
+        compare_now(ranks)
         return
     for gradients in ranks.present()[1]:
         gradients.end_loop()
 
 
 def follow_joins(ranks):
-    """Ends a rank that joins batches which were not cut alike: the samples of one would count more than the others'."""
-    torch = ranks.torch
-    if hasattr(torch.cat, "__wrapped__"):
-        return
-    is_compiling = getattr(torch.compiler, "is_compiling", bool)
+    """Ends a rank that joins batches which were not cut alike: the samples of one would count more than the others'.
 
-    def joining(original):
-        @functools.wraps(original)
-        def cat(tensors, *arguments, **options):
-            if is_compiling():
-                return original(tensors, *arguments, **options)
-            cuts = [{parts for rows, parts in ranks.cuts if rows == len(tensor)} for tensor in tensors if tensor.dim()]
-            if len(cuts) > 1 and all(cuts) and not set.intersection(*cuts) and ranks.has_part():
-                ranks.rank.end(
-                    "the script joins batches that the number of ranks does not divide, of %s samples here, which "
-                    "would not count alike: let it divide all of them (drop_last=True leaves out a last one), or let "
-                    "one loader read both" % " and ".join(str(len(tensor)) for tensor in tensors)
-                )
-            return original(tensors, *arguments, **options)
+    PyTorch tells a mode of every call, by whatever name; like its own for default devices, this one lies below those
+    that a script enters, and leaves again.
+    """
+    overrides, joins = ranks.torch.overrides, _joins(ranks)
+    others = [overrides._pop_mode() for _ in range(overrides._len_torch_function_stack())]
+    for mode in [joins, *(mode for mode in reversed(others) if mode is not joins)]:
+        overrides._push_mode(mode)
 
-        return cat
 
-    for name in ("cat", "concat", "concatenate"):
-        setattr(torch, name, joining(getattr(torch, name)))
+@functools.lru_cache(maxsize=None)
+def _joins(ranks):
+    is_compiling = getattr(ranks.torch.compiler, "is_compiling", bool)
+
+    class Joins(ranks.torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, function, _types, arguments=(), options=None):
+            options = options or {}
+            if not is_compiling() and getattr(function, "__name__", "") in _JOINS and ranks.has_part():
+                _end_unlike_joins(ranks, arguments[0] if arguments else options["tensors"])
+            return function(*arguments, **options)
+
+    return Joins()
+
+
+def _end_unlike_joins(ranks, tensors):
+    cuts = [{parts for rows, parts in ranks.cuts if rows == len(tensor)} for tensor in tensors if tensor.dim()]
+    if len(cuts) > 1 and all(cuts) and not set.intersection(*cuts):
+        ranks.rank.end(
+            "the script joins batches that the number of ranks does not divide, of %s samples here, which would not "
+            "count alike: let it divide all of them (drop_last=True leaves out a last one), or let one loader read both"
+            % " and ".join(str(len(tensor)) for tensor in tensors)
+        )
 
 
 def end_unlike_passes(ranks):
@@ -90,8 +118,8 @@ def look(ranks, drawn):
         return
     if not (ranks.is_compared or ranks.has_parts):
         end_step(ranks)
-    models, gradients = ranks.present() if not ranks.has_parts else ((), ())
-    parameters = [parameter for group in gradients for parameter in group.parameters]
+    models, gradients = ranks.present() if not ranks.is_alike else ((), ())
+    parameters = [parameter for group in gradients for parameter in group.parameters if not ranks.has_parts]
     buffers = {
         (number, name): buffer
         for number, model in enumerate(models) for name, buffer in model.named_buffers() if buffer.is_floating_point()
@@ -157,8 +185,7 @@ def imported(torch):
 
     @functools.wraps(original)
     def grad(outputs, inputs, *arguments, **options):
-        processes = sys.modules.get("modak_runtime.parallel.processes")
-        ranks = processes.here() if processes else None
+        ranks = prepared()
         if ranks is not None and ranks.strategy == "fsdp" and (options.get("create_graph") or any(arguments[2:3])):
             ranks.rank.end("a gradient of a gradient is not known with fsdp, which would leave out some: ddp has it")
         if ranks is not None and ranks.has_part():

@@ -456,8 +456,8 @@ def _rules(torch):
         for name in names:
             for owner in (torch, tensor, functional, torch._C._nn):
                 function = getattr(owner, name, None)
-                if callable(function):  # what ranks have put in place of one hands on the original
-                    rules[function] = rules[inspect.unwrap(function)] = rule
+                if callable(function):
+                    rules[function] = rule
 
     add(
         _elementwise,

@@ -66,7 +66,8 @@ class Ranks:
         drops: whether a collate_fn of the script's own makes batches, of which it may leave samples out.
         cuts: of the last batches the rows that this rank was given, and into how many parts each was cut.
         arrivals: gradients that backward passes have left in parameters, or that torch.autograd.grad gave of them.
-        passes: backward passes that have left some; steps: of optimizers with parameters whose gradients ranks sum.
+        passes: backward passes that have left some; begun: those before the forward pass that was begun last.
+        steps: of optimizers with parameters whose gradients ranks sum.
         has_parts: whether it keeps a part of each parameter only.
         is_alike: whether ranks with parts of one copy are given the same samples, and draw the same numbers.
     """
@@ -82,7 +83,7 @@ class Ranks:
         self.models, self.gradients, self.learns, self.trace = [], [], False, []
         self.optimizers, self.stepped = weakref.WeakSet(), set()
         self.turn = self.looks = None
-        self.drops, self.arrivals, self.passes, self.steps, self._task = False, 0, 0, 0, None
+        self.drops, self.arrivals, self.passes, self.begun, self.steps, self._task = False, 0, 0, 0, 0, None
         self.has_looked, self._printed, self._training_start = False, set(), (0, 0, 0)
         self.is_compared = False  # whether ranks have once made the same step
         self.pipe = None  # of ranks with stages
@@ -96,7 +97,6 @@ class Ranks:
         restore(torch, self._common)
         self._room = room_of() if self.has_parts else None
         _average_what_schedules_see(self)
-        whole.save_whole_files(self)
         if self.samples.size > 1:
             batch_parts.share_no_others(torch, self)
             consistency.follow_steps(torch, self)

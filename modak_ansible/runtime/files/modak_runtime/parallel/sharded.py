@@ -52,6 +52,7 @@ def share_out(torch, ranks, model, optimizers):
     if not ranks.models:
         whole.read_whole(torch)
         explain_mixtures(ranks, "fsdp")
+        _end_other_weights(torch, ranks)
     mesh = ranks.mesh.of_parts(torch)
     parameters = list(model.parameters())
     ignored = {parameter for parameter in parameters if not parameter.dim() or not parameter.is_floating_point()}
@@ -164,6 +165,23 @@ def explain_mixtures(ranks, strategy):
     sys.excepthook = explain
 
 
+def _end_other_weights(torch, ranks):
+    """Ends a rank that calls a model with other weights than its own, in whose place FSDP would gather these."""
+    stateless = torch.nn.utils.stateless
+    original = stateless._functional_call
+
+    @functools.wraps(original)
+    def call(module, weights, *arguments, **options):
+        if any(whole.is_part(parameter) and name in weights for name, parameter in module.named_parameters()):
+            ranks.rank.end(
+                "torch.func.functional_call gives a model other weights, in whose place fsdp gathers its own: ddp can "
+                "train it"
+            )
+        return original(module, weights, *arguments, **options)
+
+    stateless._functional_call = call
+
+
 def _own_outputs(torch, _module, _inputs, outputs):
     """What a unit gives, with memory of its own: FSDP's hook on a view is lost where a script adds to it in place."""
 
@@ -201,19 +219,13 @@ def _travel(torch, ranks, fsdp, model):
         def allocate(self, size, *, dtype, device):
             return torch.empty(*size, dtype=dtype, device=device)
 
-        def _compare(self, kind):
-            """Before the first step each message is compared: of different kinds, ranks would wait for each other."""
-            ranks.trace.append(2 * self._number + kind)
-            if not ranks.is_compared:
-                consistency.compare_now(ranks)
-
         def __call__(self, output_tensor, input_tensor, group, async_op=False):
-            self._compare(0)
+            consistency.compare_message(ranks, 2 * self._number)
             return ranks.guarded(gather, output_tensor, input_tensor, group=group, async_op=async_op)
 
     class Shared(Gathered):
         def __call__(self, output_tensor, input_tensor, group, op, async_op=False):
-            self._compare(1)
+            consistency.compare_message(ranks, 2 * self._number + 1)
             ranks.arrived(torch._C._current_graph_task_id())
             own, whole = ranks.part
             input_tensor.mul_(own / whole) if own else input_tensor.zero_()  # of nothing, even what is not finite

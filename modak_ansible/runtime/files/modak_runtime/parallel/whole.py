@@ -7,6 +7,7 @@ import importlib
 import os
 
 from modak_runtime.parallel.group import first_line
+from modak_runtime.ranks import prepared
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 
@@ -131,12 +132,15 @@ def _with(tree, leaves):
     return next(leaves)
 
 
-def save_whole_files(ranks):
+def imported(torch):
     """Lets a script save as if it were one process: none ever sees a file half written, or a part of a tensor."""
-    plain_save = ranks.torch.save
+    plain_save = torch.save
 
     @functools.wraps(plain_save)
     def save(obj, f, *arguments, **options):
+        ranks = prepared()
+        if ranks is None:
+            return plain_save(obj, f, *arguments, **options)
         path = os.path.realpath(f) if isinstance(f, (str, os.PathLike)) else ""
         is_file = bool(path) and (os.path.isfile(path) or not os.path.exists(path))
         part = "%s.%d.part" % (path, ranks.number) if is_file else f
@@ -156,7 +160,7 @@ def save_whole_files(ranks):
                     os.unlink(part)
             raise
 
-    ranks.torch.save = save
+    torch.save = torch.serialization.save = save
 
 
 def _check_models(ranks, leaves):
@@ -183,7 +187,10 @@ def _save_together(ranks, write, tree, leaves, file, path):
         except Exception as error:  # of any kind, such as a full disk: the others are to know
             problems.append("%s: %s" % (type(error).__name__, error))
 
-    if (_have_own_files(ranks, path or file) or ranks.number == 0) and file != os.devnull:  # which nobody reads again
+    place = path or _place(file)
+    places = ranks.gathered(place)
+    has_own = None in places or len(set(places)) > 1
+    if (has_own or ranks.number == 0) and place != _place(os.devnull):  # which nobody reads again
         target = attempt(_File, torch, write, tree, leaves, parts, file)
     for key, part in parts.items():
         with torch.no_grad():
@@ -198,15 +205,13 @@ def _save_together(ranks, write, tree, leaves, file, path):
             raise RuntimeError("rank %d could not save: %s" % (number, problem))
 
 
-def _have_own_files(ranks, file):
-    """Whether ranks save to different files, or to memory; all of them call it."""
+def _place(file):
+    """By what the system knows a file, open or by its path; None where it knows none, as in memory."""
     try:
-        status = os.fstat(file.fileno())
-        place = status.st_dev, status.st_ino
-    except (AttributeError, OSError):  # a path, or nothing that the system knows
-        place = file if isinstance(file, str) else None
-    places = ranks.gathered(place)
-    return None in places or len(set(places)) > 1
+        status = os.stat(file) if isinstance(file, (str, os.PathLike)) else os.fstat(file.fileno())
+    except (AttributeError, OSError):
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _await_all(torch, ranks):

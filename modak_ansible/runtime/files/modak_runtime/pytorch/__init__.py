@@ -26,9 +26,10 @@ def imported(torch, report, steps):
         return
     _count_steps(torch, report, steps)
     if is_parallel():
-        from modak_runtime.parallel import consistency
+        from modak_runtime.parallel import consistency, whole
 
         consistency.imported(torch)
+        whole.imported(torch)
     if os.environ.get("MODAK_RENDEZVOUS_TIMEOUT"):  # one of several ranks
         from modak_runtime.parallel.alive import watched
 

@@ -5,6 +5,8 @@ import math
 import sys
 import types
 
+from modak_runtime.ranks import prepared
+
 
 def set_batch_size(torch, report, loader):
     """Makes batches of another size, of a loader that makes them by the standard sampler."""
@@ -146,8 +148,7 @@ def follow_clipping(torch):
 
 def _tell_ranks(passes):
     """Lets the gradients of an optimizer's parameters wait for its last pass, where several processes sum them."""
-    processes = sys.modules.get("modak_runtime.parallel.processes")
-    ranks = processes.here() if processes else None
+    ranks = prepared()
     for gradients in ranks.gradients if ranks else ():
         if passes.parameters.issuperset(map(id, gradients.parameters)):
             gradients.passes = passes
