@@ -210,7 +210,9 @@ def test_prepare_makes_one_training_of_two_processes(blueprint):
     blueprint.replace(
         "        scratch: {", "        accelerator: { properties: { vendor: nvidia, count: 2 } }\n        scratch: {"
     )
-    assert '"${CUDA_VISIBLE_DEVICES:-0,1}"' in plan(blueprint).job.script
+    script = plan(blueprint).job.script
+    assert '"${CUDA_VISIBLE_DEVICES:-0,1}"' in script
+    assert "GLIBC_TUNABLES" not in script  # the node's memory is not the one that is short
 
 
 def test_parameters_in_parts_are_neither_compiled_nor_reordered(blueprint):
@@ -232,7 +234,9 @@ def test_ranks_with_parts_are_told_what_was_asked_for_each(blueprint, strategy, 
     (blueprint.service.parent / "train" / "train.py").write_text("import modak_runtime\nmodak_runtime.prepare")
     blueprint.replace("framework: pytorch", f"framework: pytorch\n        distributed: {{ strategy: {strategy} }}")
     blueprint.replace("{ cores_per_process: 4 }", "{ nodes: 2, processes_per_node: 2, memory: 6 GiB }")
-    assert (f"MODAK_MEMORY_LIMIT={3 * 2**30}" in plan(blueprint).job.script) is is_told
+    script = plan(blueprint).job.script
+    assert (f"MODAK_MEMORY_LIMIT={3 * 2**30}" in script) is is_told
+    assert "GLIBC_TUNABLES=glibc.malloc.tcache_count=0" in script
 
 
 def test_a_script_that_is_parallel_has_all_accelerators_of_its_node(blueprint):

@@ -22,10 +22,13 @@ _PMI = {"openmpi": "pmix", "mpich": "pmi2", "mvapich": "pmi2"}
 # The variable by which a process is told its accelerators, by their vendor.
 _DEVICES = {"nvidia": "CUDA_VISIBLE_DEVICES", "amd": "ROCR_VISIBLE_DEVICES"}
 
+# Without glibc's caches of small blocks ranks can keep small objects apart from tensors; see modak_runtime.malloc.
+_SMALL_APART = ("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0")
+
 
 class Launching(NamedTuple):
     launch: Launch = Launch()  # as the job script has it
-    environment: tuple[tuple[str, str], ...] = ()  # what keeps threads on their cores, and memory as it was asked for
+    environment: tuple[tuple[str, str], ...] = ()  # what keeps threads on their cores, and memory low
     words: tuple[str, ...] = ()  # the launcher's own, for people
     reason: str = "one process needs no launcher"  # why so
 
@@ -61,6 +64,8 @@ def launching_of(draft: Draft) -> Launching:
     if ranks is None or ranks.strategy == "none":
         return launching
     training_ranks, environment = _training_ranks(draft, ranks, launching.launch), launching.environment
+    if ranks.is_prepared and not draft.request.resources.accelerators:
+        environment = (*environment, _SMALL_APART)
     memory = draft.request.resources.memory
     if memory and ranks.shares_out:  # others may have the rest of the node
         environment = (*environment, ("MODAK_MEMORY_LIMIT", str(memory // draft.layout.processes_per_node)))

@@ -22,6 +22,7 @@ from modak_runtime.memory.replayed import ALLOCATE, KEEP, LABEL, RELEASE
 sys.path.remove(str(FILES))
 
 MIB = 1 << 20
+NO_CACHES = "glibc.malloc.tcache_count=0"  # what plans set for ranks
 
 
 def peak_of(heap: Heap) -> float:
@@ -90,6 +91,48 @@ def test_what_is_large_stays_so_once_it_is_said():
         heap.release(last)
         peaks.append(peak_of(heap))
     assert (round(peaks[0]), round(peaks[1])) == (25, 17)
+
+
+_BETWEEN_TENSORS = """
+import ctypes, os, sys
+sys.path.insert(0, sys.argv[1])
+from modak_runtime.malloc import keep_small_apart
+library, place = ctypes.CDLL(None), ctypes.c_void_p()
+library.malloc.restype = library.sbrk.restype = ctypes.c_void_p
+library.mallopt(-3, 32 << 20)  # M_MMAP_THRESHOLD: all of it from one heap
+keep_small_apart()
+begin, tensors = library.sbrk(0), []
+for size in (256 << 10, 384 << 10):
+    for _ in range((64 << 20) // size):
+        assert not library.posix_memalign(ctypes.byref(place), 64, size)
+        tensors.append(place.value)
+        assert library.malloc(32)
+    end = library.sbrk(0)
+    while tensors:
+        library.free(ctypes.c_void_p(tensors.pop()))
+print((end - begin) >> 20)
+"""
+
+
+@pytest.mark.component
+@pytest.mark.parametrize(("tunables", "least", "most"), [("", 100, 140), (NO_CACHES, 60, 80)])
+def test_small_objects_that_outlive_tensors_part_no_holes_where_they_are_kept_apart(tunables, least, most):
+    words = [sys.executable, "-c", _BETWEEN_TENSORS, str(FILES)]
+    found = subprocess.run(words, env={"GLIBC_TUNABLES": tunables}, capture_output=True, text=True, check=True)
+    assert least <= int(found.stdout) <= most
+
+
+@pytest.mark.component
+def test_a_replay_sets_blocks_aside_where_its_rank_would(monkeypatch: pytest.MonkeyPatch):
+    peaks = []
+    for tunables in ("", NO_CACHES):
+        monkeypatch.setenv("GLIBC_TUNABLES", tunables)
+        heap = begun()
+        heap.keep_small_apart()
+        heap.allocate(MIB)
+        peaks.append(peak_of(heap))
+    assert 1 <= peaks[0] < 2
+    assert 5 <= peaks[1] < 7
 
 
 @pytest.mark.component

@@ -12,9 +12,9 @@ import sys
 from array import array
 from pathlib import Path
 
-from modak_runtime.malloc import MMAP_THRESHOLD
-from modak_runtime.memory.replayed import ALLOCATE, KEEP, LABEL, RELEASE, THRESHOLD
+from modak_runtime.memory.replayed import ALLOCATE, APART, KEEP, LABEL, RELEASE, THRESHOLD
 
+_REPLAY = "import sys; sys.path.insert(0, sys.argv.pop(1)); from modak_runtime.memory import replayed; replayed.main()"
 _REPLAYS = 3  # small objects are of other sizes in each: where they lie is luck, in trainings, too
 
 
@@ -62,6 +62,10 @@ class Heap:
         """Maps whatever is larger for itself from now on, whatever was given back."""
         self._events.append(threshold << 3 | THRESHOLD)
 
+    def keep_small_apart(self):
+        """Sets blocks aside for small objects, as ranks do."""
+        self._events.append(APART)
+
     def peaks(self):
         """Most bytes that were resident, by loop and share.
 
@@ -107,7 +111,7 @@ class Heap:
 
 def _replayed(events, seed):
     """Most bytes under each label."""
-    command = [sys.executable, "-I", "-S", str(Path(__file__).with_name("replayed.py")), str(seed), str(MMAP_THRESHOLD)]
+    command = [sys.executable, "-I", "-S", "-c", _REPLAY, str(Path(__file__).parents[2]), str(seed)]
     # Of allocators that are preloaded what is mapped says little: they map far more than they use.
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     try:

@@ -1,6 +1,6 @@
 """Asks malloc for what a trace has noted, and tells how much memory the process had at most under each label.
 
-python replayed.py SEED M_MMAP_THRESHOLD < EVENTS > PEAKS, both as 64-bit integers. The lowest three bits of an event
+main of SEED < EVENTS > PEAKS, both as 64-bit integers. The lowest three bits of an event
 are its kind; the others are bytes, a label, or the number of what is given back, as the others were asked for.
 
 Nothing is written into what malloc gives, so that only its own headers become resident; what the process has in
@@ -14,7 +14,9 @@ import random
 import sys
 from array import array
 
-ALLOCATE, RELEASE, KEEP, LABEL, THRESHOLD = range(5)
+from modak_runtime.malloc import MMAP_THRESHOLD, keep_small_apart
+
+ALLOCATE, RELEASE, KEEP, LABEL, THRESHOLD, APART = range(6)
 _ALIGNMENT = 64  # PyTorch's
 _OF_TENSOR = (104, 184)  # bytes: its storage, and itself
 _OF_OPERATOR = (24, 24)  # lists of edges and shapes
@@ -64,10 +66,8 @@ def main():
             label = value
             peaks[label] = max(peaks.get(label, 0), resident())
         elif kind == THRESHOLD and hasattr(c, "mallopt"):
-            c.mallopt(int(sys.argv[2]), value)
+            c.mallopt(MMAP_THRESHOLD, value)
+        elif kind == APART:
+            keep_small_apart()
     output = array("q", [number for label, peak in peaks.items() for number in (label, peak - before)])
     sys.stdout.buffer.write(output.tobytes())
-
-
-if __name__ == "__main__":
-    main()

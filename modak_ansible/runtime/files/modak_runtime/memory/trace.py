@@ -200,6 +200,10 @@ class Trace:
         """Takes that large blocks go back at once from now on."""
         self._host.heap.return_from(SMALLEST)
 
+    def keeps_small_apart(self):
+        """Takes that small objects lie in blocks of their own from now on."""
+        self._host.heap.keep_small_apart()
+
     def _given_back(self, key, _reference):
         _, size, place, number = self._live.pop(key)
         place.now -= size

@@ -10,6 +10,7 @@ import json
 import os
 import resource
 
+from modak_runtime.malloc import NO_CACHES
 from modak_runtime.memory import fake
 from modak_runtime.ranks import STRATEGIES, Rank
 from modak_runtime.tensors import size_of
@@ -54,6 +55,7 @@ def _become(strategy, number, world):
         RANK=str(number), WORLD_SIZE=str(world), MASTER_ADDR="127.0.0.1", MASTER_PORT="1", MODAK_STRATEGY=strategy,
         MODAK_MEMORY_LIMIT="1",  # a byte: what is traced is how little a rank can do with
     )  # fmt: skip
+    os.environ.setdefault("GLIBC_TUNABLES", NO_CACHES)  # as plans have it, where the user has nothing else
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for descriptor in (1, 2):
         os.dup2(nowhere, descriptor)
@@ -105,7 +107,7 @@ def prepare_alone(torch, report, strategy):
 
         distributed = torch.distributed
         distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
-        watched.begin = lambda *_words: None
+        watched.begin = processes.keep_small_apart = lambda *_words: None  # the latter's room is in the trace
         rank = Rank({**os.environ, "RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "", "MASTER_PORT": "0"})
         processes.Ranks(torch, rank, strategy.partition("_")[0], 1).prepare(report, (model, optimizer))
 
@@ -182,6 +184,7 @@ def _alike(kind, trace):
 
         def __init__(self, *arguments):
             kind.__init__(self, *arguments)
+            trace.keeps_small_apart()
             if self.has_parts:
                 trace.returns_what_is_freed()
 

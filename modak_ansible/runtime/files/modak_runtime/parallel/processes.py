@@ -14,6 +14,7 @@ import threading
 import time
 import weakref
 
+from modak_runtime.malloc import keep_small_apart
 from modak_runtime.parallel import batch_parts, consistency, norm, sharded, split, stages, whole
 from modak_runtime.parallel.alive import Pace, watched
 from modak_runtime.parallel.group import Axis, Mesh, first_line, meet
@@ -82,11 +83,10 @@ class Ranks:
         self.part, self.shares = (1, self.samples.size), self.samples.size > 1
         self.models, self.gradients, self.learns, self.trace = [], [], False, []
         self.optimizers, self.stepped = weakref.WeakSet(), set()
-        self.turn = self.looks = None
+        self.turn = self.looks = self.pipe = None  # the last is that of ranks with stages
         self.drops, self.arrivals, self.passes, self.begun, self.steps, self._task = False, 0, 0, 0, 0, None
         self.has_looked, self._printed, self._training_start = False, set(), (0, 0, 0)
         self.is_compared = False  # whether ranks have once made the same step
-        self.pipe = None  # of ranks with stages
         self.cuts = collections.deque(maxlen=_CUTS)
         self.apart, self._loaded_sums = [], []  # the latter of a checkpoint, for gradients that are not there yet
         self.pace = Pace()
@@ -95,6 +95,7 @@ class Ranks:
         self._own_streams, self._common_seed = None, None
         self._seed, self._extra_seed, self._common = None, 0, self.from_first(streams(torch))
         restore(torch, self._common)
+        keep_small_apart()
         self._room = room_of() if self.has_parts else None
         _average_what_schedules_see(self)
         if self.samples.size > 1:
