@@ -68,6 +68,8 @@ def test_what_a_configuration_holds(configured):
     [
         ("epochs=3", "", ""), ("epohs=3", "has no epohs in its configuration", "did you mean epochs?"),
         ("optim.lrr=3", "has no optim.lrr in its configuration", "did you mean lr?"), ("optim.lr=1", "", ""),
+        ("model=lrage", "has no model/lrage.yaml in its configuration", "did you mean large?"),
+        ("model=small,large", "", ""), ("model=null", "", ""), ("model=${x}", "", ""), ("+model=other", "", ""),
         ("model=large", "", ""), ("model.depth=3", "", ""), ("+new=1", "", ""), ("++optim.x=1", "", ""), ("~epochs", "", ""),
         ("hydra.run.dir=x", "", ""), ("hydra/launcher=joblib", "", ""), ("-m", "", ""),
         ("seed=1", "has no seed in its configuration", "valid: data_dir, epochs, hydra, key, model, optim"),

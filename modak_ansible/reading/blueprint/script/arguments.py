@@ -53,9 +53,9 @@ def _check_options(options: Options, request: Request, blueprint: Blueprint, not
     certainty = "" if options.are_all else ", as far as its source shows"
     default = blueprint.place(request.training, "arguments")
     values_by_name: dict[str, list[str | bool]] = {}
-    for name, text in _options_in(application.words):
-        takes_it = text and all(option.takes_value for option in options.meant(name))
-        problem, hint = options.problem(name, text) if takes_it else options.unknown(name)
+    for name, word in _options_in(application.words):
+        takes_it = word and all(option.takes_value for option in options.meant(name))
+        problem, hint = options.problem(name, word) if takes_it else options.unknown(name)
         if problem:
             notes.add(places.get("words") or default, "argument", f"{application.script} {problem}{certainty}", hint)
     for name, value in application.arguments:

@@ -18,6 +18,7 @@ MISSING = "???"
 _HYDRA = re.compile(rb"hydra")
 _MAIN = "hydra.main"
 _OVERRIDE = re.compile(r"([A-Za-z_][\w.@/:-]*)=(.*)", re.DOTALL | re.ASCII)
+_FILE = re.compile(r"[\w-]+", re.ASCII)
 _DEEPEST, _LONGEST = 6, 300  # of values that name others
 _INTERPOLATED = re.compile(r"\$\{[^{}]*\}")
 # A group within another, or one whose keys go elsewhere; hydra's own are its settings.
@@ -42,6 +43,8 @@ class Hydra(NamedTuple):
     outputs: tuple[str, ...] = ()  # patterns of the folder that a run gets, below the script's
     changes_folder: bool = False  # whether the script runs in it
     missing: tuple[str, ...] = ()  # what has no value, and needs one
+    # of each group that the list of defaults has, the files of which one is taken; none where others may be found, too
+    groups: Mapping[str, frozenset[str]] = {}
 
     def problem(self, word: str) -> tuple[str, str]:
         """What hydra does not do with a word of the command line, and a hint; empty where nothing is known."""
@@ -52,6 +55,9 @@ class Hydra(NamedTuple):
         names = self.names | {"hydra"}
         if first.partition("/")[0] not in names:
             return f"has no {first} in its configuration", nearest(first, names) or f"+{word} adds it"
+        files = self.groups.get(first, ()) if not rest and _FILE.fullmatch(override[2]) else ()
+        if files and override[2] not in (*files, "null"):
+            return f"has no {first}/{override[2]}.yaml in its configuration", nearest(override[2], files)
         children, second = self.below.get(first), rest.partition(".")[0]
         if second and children is not None and second not in children:
             return f"has no {first}.{second} in its configuration", nearest(second, children) or f"+{word} adds it"
@@ -105,7 +111,8 @@ def _with_values(
     places = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     is_open |= default_list != defaults or any(isinstance(default, str) and default != "_self_" for default in defaults)
     is_open |= any(_IN_ANOTHER.search(group) for group in choices) or any(map(_is_open, places))
-    values = dict(_flat(main))
+    values, groups = dict(_flat(main)), dict(_choices(defaults))
+    files_by_group: dict[str, frozenset[str]] = {}
     names, below = set(map(str, main)), {key: set(value) for key, value in main.items() if isinstance(value, dict)}
     for place in places:
         group = place.name
@@ -113,6 +120,8 @@ def _with_values(
         if not files:
             continue
         names.add(group)
+        if group in groups:
+            files_by_group[group] = frozenset(files)
         below.setdefault(group, set()).update(key for file in files.values() for key in file)
         for key, value in _flat(files.get(str(choices.get(group)), {}), f"{group}."):
             if values.get(key, MISSING) == MISSING:  # which takes no other file's value away
@@ -128,6 +137,7 @@ def _with_values(
         _outputs(texts, words),
         texts.get("hydra.job.chdir", str(base.changes_folder)).lower() == "true",
         tuple(missing),
+        {} if is_open or "hydra.searchpath" in values else files_by_group,
     )
 
 
