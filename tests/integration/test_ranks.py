@@ -158,6 +158,7 @@ def test_loops_of_all_kinds_learn_what_they_do_in_one_process(pytorch_python, st
         ("ddp", "odd_pieces", "another number of backward passes for a step"),
         ("ddp", "odd_pieces_later", "another number of backward passes for a step"),
         ("ddp", "odd_pieces_at_last", "another number of backward passes for a step"),
+        ("ddp", "odd_pieces_at_a_break", "another number of backward passes for a step"),
         ("ddp", "joined_unlike", "joins batches that the number of ranks does not divide, of 5 and 7 samples here"),
         *thorough(
             ("fsdp", "odd_pieces", "another number of backward passes for a step"),

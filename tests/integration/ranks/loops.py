@@ -72,7 +72,7 @@ def joined(first, other):
     return numbers(*model.parameters())
 
 
-def pieces(data, at_first=2, steps=2):
+def pieces(data, at_first=2, steps=2, left=None):
     """Passes of two samples each, which count as their part of the batch does; perhaps of more in the first steps."""
     model, optimizer, data = begun([data])
     for _ in range(2):
@@ -82,6 +82,8 @@ def pieces(data, at_first=2, steps=2):
             for some, theirs in zip(x.split(size), y.split(size), strict=True):
                 (functional.cross_entropy(model(some), theirs) * len(some) / len(x)).backward()
             optimizer.step()
+            if number == left:
+                break
     return numbers(*model.parameters())
 
 
@@ -488,6 +490,7 @@ ASKED_FOR = {
     "odd_pieces": lambda: pieces(loader(many=35, batch=9)),
     "odd_pieces_later": lambda: pieces(loader(many=54, batch=9), at_first=5),
     "odd_pieces_at_last": lambda: pieces(loader(many=54, batch=9), at_first=5, steps=5),
+    "odd_pieces_at_a_break": lambda: pieces(loader(many=54, batch=9), at_first=5, left=2),
     "joined_unlike": lambda: joined(loader(many=40), loader(many=31, batch=8)),
 }
 

@@ -20,9 +20,7 @@ sys.path.insert(0, str(FILES))
 from modak_runtime.parallel import batch_parts
 
 TORCH = SimpleNamespace(
-    cat=list,
-    concat=list,
-    concatenate=list,
+    overrides=SimpleNamespace(TorchFunctionMode=object, _len_torch_function_stack=int, _push_mode=lambda _: None),
     compiler=SimpleNamespace(),
     utils=SimpleNamespace(
         data=SimpleNamespace(

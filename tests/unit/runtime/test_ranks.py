@@ -108,7 +108,8 @@ def test_what_a_script_does_not_seed_begins_alike(monkeypatch):
     for number in "01":
         monkeypatch.setenv("RANK", number)
         ranks.begin()
-        torch = SimpleNamespace(manual_seed=drawn.append, autograd=SimpleNamespace(grad=print))
+        torch = SimpleNamespace(manual_seed=drawn.append, autograd=SimpleNamespace(grad=print), save=print)
+        torch.serialization = SimpleNamespace(save=print)
         pytorch.imported(torch, Report("", {}), None)
         drawn[-1] = (drawn[-1], random.random())
     assert drawn[0] == drawn[1]

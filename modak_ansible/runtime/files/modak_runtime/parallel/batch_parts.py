@@ -157,6 +157,8 @@ def _loop(loader, iterate):
     ranks, way = loader._modak_ranks, loader._modak_way
     turn = loader._modak_turn = _Turn(ranks, way)
     if turn.shares:
+        if ranks.turn is not None and not ranks.turn.is_over:  # which was left, or goes on around this one
+            consistency.end_loop(ranks, ranks.turn)
         ranks.shares_batches()
         if loader._modak_words:  # of a loader that trains, and once
             ranks.rank.say(loader._modak_words)
