@@ -58,6 +58,7 @@ def of_ranks(count: int, strategy: str) -> list[dict[str, str]]:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
     ours = {"WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "GLOO_SOCKET_IFNAME": "lo"}
+    ours["GLIBC_TUNABLES"] = "glibc.malloc.tcache_count=0"  # as plans have it
     return [{**ours, "RANK": str(rank), "MODAK_STRATEGY": strategy} for rank in range(count)]
 
 
