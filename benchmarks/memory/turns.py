@@ -7,6 +7,7 @@ three do not count, five times each way, in turns. The records get a line each; 
 PYTHON, as `-`, the records alone are looked at. WHAT is one of
 
   room            two ranks with parts of a model over loopback, which give back what they free, or keep it
+  small_objects   two ranks whose small objects lie beside tensors, or apart from them, as plans have it
   optimizer_step  one process, whose optimiser takes its steps by single operators, or by fused kernels
   huge_pages      one process, with pages of 4 KiB, or with such of 2 MB for large tensors
   reassociation   one process as it is, or with what may order sums anew: oneDNN's products, fused steps and tcmalloc,
@@ -53,6 +54,10 @@ COMPARISONS = {
             "translator:tensor", "llama:pipeline", "gpt:pipeline", "vit:pipeline", "resnet:pipeline",
         ),
     ),
+    "small_objects": Comparison(
+        "beside", "apart", ({"GLIBC_TUNABLES": ""}, {}),
+        ("cnn:ddp", "mlp:ddp", "wave:ddp", "graph:ddp", "llama:fsdp", "gru:ddp", "encoder:pipeline"),
+    ),
     "optimizer_step": Comparison("default", "fused", ({}, {"MODAK_CHOICES": "optimizer_step=fused"}), _ALONE),
     "huge_pages": Comparison("none", "transparent", ({}, {"THP_MEM_ALLOC_ENABLE": "1"}), _ALONE),
     "reassociation": Comparison(
@@ -73,9 +78,9 @@ def train(python: str, model: str, strategy: str, more: dict[str, str]) -> dict[
     words = [python, str(SCRIPT), model, "--steps", str(STEPS)]
     mine, *others_told = of_ranks(2 if strategy else 1, strategy)
     others = [
-        subprocess.Popen(words, env=environment(**more, **told), stdout=subprocess.DEVNULL) for told in others_told
+        subprocess.Popen(words, env=environment(**{**told, **more}), stdout=subprocess.DEVNULL) for told in others_told
     ]
-    first = subprocess.Popen(words, env=environment(**more, **mine), stdout=subprocess.PIPE, text=True)
+    first = subprocess.Popen(words, env=environment(**{**mine, **more}), stdout=subprocess.PIPE, text=True)
     times, lines, peaks = [], [""], []
     for line in first.stdout or ():
         times.append(time.monotonic())

@@ -9,6 +9,7 @@ SMALLEST = 1 << 20  # bytes; the kernel counts mappings, and many small ones wou
 # What plans set for ranks: malloc reads it when a process begins, and nothing else turns these caches off.
 NO_CACHES = "glibc.malloc.tcache_count=0"
 _LARGEST = 32 << 20  # bytes: what glibc comes to by itself at most (DEFAULT_MMAP_THRESHOLD_MAX)
+_KEPT = 8 * _LARGEST  # at the end of the heap: what a step frees there the next one would have the kernel clear again
 _SMALL, _BETWEEN = (24, 40, 56), 16  # bytes: what fits into gaps between tensors; what keeps free blocks apart
 _RESERVED = 20000  # blocks of each size, 4.8 MB in all
 
@@ -24,7 +25,7 @@ def keep_what_is_freed():
     with suppress(OSError, AttributeError):
         library = ctypes.CDLL(None)
         library.mallopt(MMAP_THRESHOLD, _LARGEST)
-        library.mallopt(TRIM_THRESHOLD, 2 * _LARGEST)
+        library.mallopt(TRIM_THRESHOLD, _KEPT)
 
 
 def keep_small_apart():
@@ -33,6 +34,7 @@ def keep_small_apart():
     PyTorch aligns tensors to 64 bytes, so malloc cuts some 48 bytes off before each. Its caches give out what was freed
     last, so these gaps go to the small objects that autograd makes next. They outlive the tensors, and what tensors
     leave between them fits no larger one. Without caches, what has been free for longest goes first: a block of these.
+    The heap's end, which small objects no longer hold, is kept for the next step.
     """
     if NO_CACHES not in os.environ.get("GLIBC_TUNABLES", ""):
         return
@@ -50,6 +52,7 @@ def keep_small_apart():
         malloc(_BETWEEN)
         for place in reserved:
             free(place)
+    keep_what_is_freed()
 
 
 def trim():
