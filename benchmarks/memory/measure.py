@@ -3,9 +3,9 @@
 python benchmarks/memory/measure.py PYTHON RECORDS.jsonl [MODEL ...] [--trace] [--copies]
 
 PYTHON is an interpreter with PyTorch. Each model is traced once, then trained three times for four steps by one process
-and by two in each way that `prepare` has; the records get a line each, with the peaks of all ranks of each run. Where
-blocks come to lie is luck: the larger rank's peak counts, and of the three runs the one in the middle. With `--trace`
-traces are made anew, measured peaks stay.
+and by two in each way that `prepare` has; the records get a line each, with the peaks of all ranks of each run. They
+give back what they free, as ranks do that have little room. Where blocks come to lie is luck: the larger rank's peak
+counts, and of the three runs the one in the middle. With `--trace` traces are made anew, measured peaks stay.
 With `--copies` it is four processes, pairs of which have a copy of the model each, and the law for ranks that were not
 traced is held against the peaks, too.
 Without PYTHON, as `-`, the records alone are looked at. The table of docs/memory.md is what it prints.
@@ -99,7 +99,7 @@ def run(python: str, model: str, ranks: int, strategy: str) -> tuple[list[int], 
     """The peaks of all ranks of a training; why there are none where it cannot be trained so."""
     if ranks == 1:
         return [peak(started(python, [model]))], ""
-    found = [started(python, [model], **told) for told in of_ranks(ranks, strategy)]
+    found = [started(python, [model], **told, MODAK_MEMORY_LIMIT="1") for told in of_ranks(ranks, strategy)]
     peaks, refused = [], ""
     for each in found:
         try:
