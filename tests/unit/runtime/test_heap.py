@@ -15,6 +15,7 @@ from modak_ansible.runtime import FILES
 
 sys.path.insert(0, str(FILES))
 
+from modak_runtime import malloc
 from modak_runtime.memory import heap as heaps
 from modak_runtime.memory.heap import Heap
 from modak_runtime.memory.replayed import ALLOCATE, KEEP, LABEL, RELEASE
@@ -120,6 +121,15 @@ def test_small_objects_that_outlive_tensors_part_no_holes_where_they_are_kept_ap
     words = [sys.executable, "-c", _BETWEEN_TENSORS, str(FILES)]
     found = subprocess.run(words, env={"GLIBC_TUNABLES": tunables}, capture_output=True, text=True, check=True)
     assert least <= int(found.stdout) <= most
+
+
+def test_another_allocator_is_not_asked_to_set_blocks_aside(monkeypatch: pytest.MonkeyPatch):
+    asked = []
+    monkeypatch.setattr(malloc.ctypes, "CDLL", asked.append)
+    monkeypatch.setenv("GLIBC_TUNABLES", NO_CACHES)
+    monkeypatch.setenv("LD_PRELOAD", "libtcmalloc_minimal.so.4")
+    malloc.keep_small_apart()
+    assert asked == []
 
 
 @pytest.mark.component

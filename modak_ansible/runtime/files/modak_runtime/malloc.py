@@ -21,7 +21,7 @@ def return_what_is_freed():
 
 
 def keep_what_is_freed():
-    """Has it keep blocks again, as it does when nobody tells it anything and large ones were freed."""
+    """Has it keep blocks again, as it does by itself when large ones were freed, and more of the heap's end."""
     with suppress(OSError, AttributeError):
         library = ctypes.CDLL(None)
         library.mallopt(MMAP_THRESHOLD, _LARGEST)
@@ -36,8 +36,8 @@ def keep_small_apart():
     leave between them fits no larger one. Without caches, what has been free for longest goes first: a block of these.
     The heap's end, which small objects no longer hold, is kept for the next step.
     """
-    if NO_CACHES not in os.environ.get("GLIBC_TUNABLES", ""):
-        return
+    if NO_CACHES not in os.environ.get("GLIBC_TUNABLES", "") or "malloc" in os.environ.get("LD_PRELOAD", ""):
+        return  # the latter of another allocator, to which 120,000 blocks say nothing
     with suppress(OSError, AttributeError):
         library = ctypes.CDLL(None)
         library.mallopt(MXFAST, 0)

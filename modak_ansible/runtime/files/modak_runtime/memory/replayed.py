@@ -1,7 +1,7 @@
 """Asks malloc for what a trace has noted, and tells how much memory the process had at most under each label.
 
-SEED < EVENTS > PEAKS, both as 64-bit integers. The lowest three bits of an event are its kind; the others are bytes, a
-label, or the number of what is given back, as the others were asked for.
+Its argument is a seed; it reads events and writes peaks, both as 64-bit integers. The lowest three bits of an event are
+its kind; the others are bytes, a label, or the number of what is given back, as the others were asked for.
 
 Nothing is written into what malloc gives, so that only its own headers become resident; what the process has in
 private mappings is what it would have, had it written everywhere. Beside each tensor lie small objects, which part the
