@@ -91,7 +91,7 @@ def test_an_optimiser_without_fused_kernels_is_no_failure_and_is_compared_with_s
     script = SCRIPT.replace("optim.SGD(model.parameters(), lr=0.1)", "optim.Adadelta(model.parameters())")
     (project / "train" / "train.py").write_text(script.replace("range(2)", "range(20)"))
     preferences = "compiler: none, input: memory, memory_format: channels_last"
-    (project / "service.yaml").write_text(BLUEPRINT.replace(preferences, "compare_with_stock: 60"))
+    (project / "service.yaml").write_text(BLUEPRINT.replace(preferences, "compare_with_stock: 120"))
     done = modak("deploy", project, cwd=project)
     assert done.returncode == 0, done.stderr
     shown = " ".join(done.stdout.split())
@@ -107,13 +107,16 @@ def test_stock_trains_where_the_choice_is_slower(pytorch_python, tmp_path):
     (project / "types").symlink_to(ROOT / "tosca" / "types")
     (project / "train").mkdir()
     takes = (  # of a processor, all the time: while it slept, others beside the tests would seem busier than beside stock
-        "        until = time.perf_counter() + (0.05 if 'optimizer_step' in os.environ.get('MODAK_CHOICES', '') else 0.01)\n"
+        "        until = time.perf_counter() + (0.1 if 'optimizer_step' in os.environ.get('MODAK_CHOICES', '') else 0.01)\n"
         "        while time.perf_counter() < until:\n            pass\n        optimizer.zero_grad()\n"
     )
     script = SCRIPT.replace("        optimizer.zero_grad()\n", takes).replace("range(2)", "range(9)")
     (project / "train" / "train.py").write_text(f"import os\nimport time\n{script}")
     preferences = "compiler: none, input: memory, memory_format: channels_last"
-    (project / "service.yaml").write_text(BLUEPRINT.replace(preferences, "compare_with_stock: 40"))
+    (project / "service.yaml").write_text(
+        BLUEPRINT.replace(preferences, "compare_with_stock: 200")
+    )  # five turns, one cold
+    modak("undeploy", project, cwd=project)  # of a run of the tests that failed in here
     done = modak("deploy", project, "--json", cwd=project)
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
@@ -121,7 +124,7 @@ def test_stock_trains_where_the_choice_is_slower(pytorch_python, tmp_path):
     assert tuning["best"] != "c0"
     (record,) = map(json.loads, (project / ".modak" / "records" / "jobs.jsonl").read_text().splitlines())
     assert "optimizer_step" not in record["settings"]  # it tells of what trained
-    assert record["steps"]["median_seconds"] < 0.04
+    assert record["steps"]["median_seconds"] < 0.09
     shown = " ".join(modak("deploy", project, cwd=project).stdout.split())
     assert "of stock, measured here, so stock trained (" in shown
     assert modak("undeploy", project, cwd=project).returncode == 0
