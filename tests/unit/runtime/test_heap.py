@@ -142,7 +142,28 @@ def test_a_replay_sets_blocks_aside_where_its_rank_would(monkeypatch: pytest.Mon
         heap.allocate(MIB)
         peaks.append(peak_of(heap))
     assert 1 <= peaks[0] < 2
-    assert 5 <= peaks[1] < 8
+    assert 10 <= peaks[1] < 16
+
+
+@pytest.mark.component
+@pytest.mark.parametrize("before", [0, 16, 32, 48])
+def test_what_a_tensor_leaves_fits_another_one_of_its_size_wherever_the_heap_ended(
+    monkeypatch: pytest.MonkeyPatch, before: int
+):
+    monkeypatch.setenv("GLIBC_TUNABLES", NO_CACHES)
+    heap = begun()
+    heap.allocate(4096 + before)
+    heap.keep_small_apart()
+    tensors = [heap.allocate(4 * MIB) for _ in range(16)]
+    for _ in range(3):
+        for index in range(0, 16, 2):
+            heap.release(tensors[index])
+            tensors[index] = heap.allocate(4 * MIB)
+        for index in range(1, 15, 2):
+            heap.release(tensors[index])
+        for index in range(1, 15, 2):
+            tensors[index] = heap.allocate(4 * MIB)
+    assert peak_of(heap) < 16 * 4 + 16
 
 
 @pytest.mark.component

@@ -6,7 +6,8 @@ Whole numbers of processors are real where they are few: places, lengths and ord
 import importlib
 
 from modak_runtime.memory import recurrent
-from modak_runtime.tensors import is_dense, size_of
+from modak_runtime.memory.temporaries import of_device, order_of
+from modak_runtime.tensors import is_dense
 
 _FEW = 1 << 20  # elements
 
@@ -63,15 +64,13 @@ def ledger(torch, trace):
             if outputs is None and usage is not None:
                 outputs = recurrent.of_cudnn(torch, func, args, usage["given"])
             if outputs is None:
-                outputs = recurrent.of_processor(func, args, func(*args, **kwargs))
+                outputs = recurrent.of_processor(func, args, func(*args, **kwargs), trace.mapped_from)
             if adds_in_place:
                 trace.takes_over(args[0], outputs)
-            room = (
-                _room(torch, func, args, outputs) if usage is None else [usage["transient"]] * bool(usage["transient"])
-            )
+            order = order_of(torch, func, args, outputs) if usage is None else of_device(usage["transient"])
             # the weights of cuDNN's layers are there already
             new_outputs = outputs[:4] if func is torch.ops.aten._cudnn_rnn.default else outputs
-            trace.note_tensors(func.overloadpacket.__name__, leaves(new_outputs), room, on_device=usage is not None)
+            trace.note_tensors(func.overloadpacket.__name__, leaves(new_outputs), order, on_device=usage is not None)
             trace.ran(func, args, kwargs, outputs)
             return outputs
 
@@ -113,26 +112,6 @@ def _adds_in_place(torch, func, args):
         )
     except AttributeError:  # a release without these
         return False
-
-
-def _room(torch, func, args, output):
-    """Bytes that an operator takes while it computes, each: oneDNN lays images and weights out in blocks, and back."""
-    if func is torch.ops.aten.convolution.default:
-        return [_blocked(torch, images) for images in (args[0], output)]
-    if func is torch.ops.aten.convolution_backward.default:
-        return [_blocked(torch, images) for images in args[:2]]
-    if func.overloadpacket.__name__ in ("mkldnn_rnn_layer", "mkldnn_rnn_layer_backward"):
-        is_backward = "backward" in func.overloadpacket.__name__
-        packed = 3 if is_backward else 1  # of both gradients, too
-        states = [4 * recurrent.of_states(args)] if is_backward else []
-        return [size_of(weight) for weight in args[1:3]] * packed + states
-    return []
-
-
-def _blocked(torch, images):
-    lies_otherwise = images.dim() == 4 and images.is_contiguous(memory_format=torch.channels_last)
-    is_small = images.dim() < 3 or images.shape[1] <= 3  # of few channels it needs no blocks
-    return 0 if is_small or lies_otherwise else size_of(images)
 
 
 def follow_sizes(torch, trace):

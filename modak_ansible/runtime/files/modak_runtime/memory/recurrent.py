@@ -1,14 +1,22 @@
 """Recurrent layers of oneDNN and cuDNN: what fake tensors do not know of them."""
 
 
-def of_processor(func, args, output):
+def of_processor(func, args, output, mapped_from):
     """What oneDNN's LSTM gives, with what it keeps for its backward pass, for which a fake one gives an empty tensor.
 
-    It asks for 15 times its states, and writes to five of them, and in the backward pass to four more, as was seen.
+    Those are gates, and states and their gradients of one place more. As was seen, it writes to as much as nine states
+    of what it asks for: the rest takes no memory where it is mapped for itself.
+
+    Args:
+        mapped_from: bytes from which a block is.
     """
     if func.overloadpacket.__name__ != "mkldnn_rnn_layer" or not args[-1]:  # it does not train
         return output
-    return (*output[:3], output[3].new_empty(5 * of_states(args)))
+    length, count, inputs = args[0].shape
+    states = args[2].shape[1]
+    numbers = count * (4 * length * states + (length + 1) * (6 * max(inputs, states) + 5 * states))
+    size = numbers * args[0].element_size()
+    return (*output[:3], output[3].new_empty(size if size < mapped_from else 9 * of_states(args)))
 
 
 def of_states(args):

@@ -12,7 +12,7 @@ import os
 import sys
 import weakref
 
-from modak_runtime.malloc import SMALLEST
+from modak_runtime.malloc import LARGEST, SMALLEST
 from modak_runtime.memory import accelerator, cached, fake, world
 from modak_runtime.memory.blocks import repeated
 from modak_runtime.memory.heap import Heap
@@ -80,11 +80,12 @@ class Trace:
     Attributes:
         descriptor: where what a rank has found is told; None where this is the script's own process.
         ranks: what was told by ranks.
+        mapped_from: bytes from which malloc maps a block for itself.
     """
 
     def __init__(self, torch, report, steps, mode, framework, first_use, libraries, device):
         self._torch, self._report, self._steps, self._mode = torch, report, steps, mode
-        self.descriptor, self.ranks = None, []
+        self.descriptor, self.ranks, self.mapped_from = None, [], LARGEST
         self._shares = _WHOLE if is_parallel() else _SHARES
         self._first_use, self._framework, self._tracing, self._script = (
             first_use, framework, resident() - framework, None
@@ -99,13 +100,13 @@ class Trace:
 
     # --- tensors
 
-    def note_tensors(self, name, tensors, room, on_device=False):
+    def note_tensors(self, name, tensors, order=(), on_device=False):
         """Notes what an operator has made.
 
         Args:
             name: the operator's.
             tensors: that it gives back, new ones and others.
-            room: bytes of what it has needed while it computed, each.
+            order: what it has needed while it computed, see ``temporaries.Order``.
             on_device: whether that was on an accelerator.
         """
         self._kinds.add(name)
@@ -113,16 +114,25 @@ class Trace:
             memory.heap.at(self._loop["number"], self._share)
         new_tensors = [tensor for tensor in tensors if isinstance(tensor, self._torch.Tensor)]  # none: it is a question
         self._host.heap.ran(saves=bool(new_tensors) and name != "detach" and self._torch.is_grad_enabled())
-        for tensor in new_tensors:
-            self._take(tensor)
-        place = self._device if on_device else self._host
+        place, blocks = self._device if on_device else self._host, []
         if on_device and name in _MULTIPLY and self._accelerator and not self._library_blocks:
             self._library_blocks = [place.heap.allocate(size) for size in self._accelerator.held]
-        for block in [place.heap.allocate(size) for size in room]:
-            place.heap.release(block)
+        for entry in order:
+            if isinstance(entry, self._torch.Tensor):
+                self._take(entry)
+            elif entry > 0:
+                blocks.append((entry, place.take(entry)))
+            else:
+                place.give(*blocks[-entry - 1])
+            self._note_most(place)
+        for tensor in new_tensors:
+            self._take(tensor)
         for memory in (self._host, self._device):
-            alive = self._loop["alive"].setdefault(memory.name, {})
-            alive[self._share] = max(alive.get(self._share, 0), memory.now + (sum(room) if memory is place else 0))
+            self._note_most(memory)
+
+    def _note_most(self, place):
+        alive = self._loop["alive"].setdefault(place.name, {})
+        alive[self._share] = max(alive.get(self._share, 0), place.now)
 
     def usage(self, func, args, kwargs, leaves):
         """What an operator really takes and gives on an accelerator, in bytes; None of one on the host.
@@ -160,8 +170,7 @@ class Trace:
         key, size = storage._cdata, storage.nbytes()
         if key not in self._live:
             reference, place = weakref.ref(storage, functools.partial(self._given_back, key)), self._place_of([tensor])
-            self._live[key] = reference, size, place, place.heap.allocate(size)
-            place.now += size
+            self._live[key] = reference, size, place, place.take(size)
 
     def takes_over(self, old, new):
         """Takes that a tensor lies in another one's memory, which nobody else has."""
@@ -180,24 +189,22 @@ class Trace:
         size = storage.nbytes()
         if size == old_size:
             return
-        place.heap.release(number)
-        self._live[key] = reference, size, place, place.heap.allocate(size)
-        place.now += size - old_size
+        place.give(old_size, number)
+        self._live[key] = reference, size, place, place.take(size)
 
     def borrow(self, size):
         """Takes so many bytes that belong to no tensor; what comes back is for give_back."""
-        number = self._host.heap.allocate(size) if size else None
-        self._host.now += size
-        self.note_tensors("", (), ())
+        number = self._host.take(size) if size else None
+        self.note_tensors("", ())
         return number
 
     def give_back(self, size, number):
-        self._host.now -= size
         if number is not None:
-            self._host.heap.release(number)
+            self._host.give(size, number)
 
     def returns_what_is_freed(self):
         """Takes that large blocks go back at once from now on."""
+        self.mapped_from = SMALLEST
         self._host.heap.return_from(SMALLEST)
 
     def keeps_small_apart(self):
@@ -206,8 +213,7 @@ class Trace:
 
     def _given_back(self, key, _reference):
         _, size, place, number = self._live.pop(key)
-        place.now -= size
-        place.heap.release(number)
+        place.give(size, number)
 
     # --- batches
 
@@ -380,6 +386,15 @@ class _Place:
 
     def __init__(self, name, heap):
         self.name, self.heap, self.now = name, heap, 0
+
+    def take(self, size):
+        """Takes so many bytes; what comes back is for ``give``."""
+        self.now += size
+        return self.heap.allocate(size)
+
+    def give(self, size, number):
+        self.now -= size
+        self.heap.release(number)
 
     def of(self, loop):
         """The most bytes of tensors in a loop, and of what the allocator has, by what batches were divided by."""

@@ -21,19 +21,21 @@ _COPIED = {"all_gather": 0, "all_gather_single": 0, "all_gather_into_tensor": 0,
            "reduce_scatter_tensor": 1}  # fmt: skip
 _SCRATCH = 1900 << 10  # bytes
 _SENT = ("all_reduce", "broadcast", "isend", "recv", *_COPIED)
-_LONGEST = 240  # seconds of a processor in which one rank is traced: on a busy machine that is long
+_LONGEST = 480  # seconds of a processor in which one rank is traced: recurrent layers in pieces, on a busy machine
 
 
 def ask():
     """Has copies of this process go on as ranks, one after the other: of MODAK_TRACE_RANKS, in MODAK_TRACE_WAYS.
 
     Returns:
-        in the copy, the descriptor that it tells what it found; in this process None, and what all copies have told.
+        in the copy, the descriptor that it tells what it found; in this process None, and what all copies have told
+        of ways of which all have: the largest rank may be the one that has not.
     """
     world, reports = int(os.environ.pop("MODAK_TRACE_RANKS", "") or 1), []
     ways = os.environ.pop("MODAK_TRACE_WAYS", "").split() or STRATEGIES
     for strategy in ways if world > 1 else ():
         stages = int(strategy.partition("_")[2] or world) if strategy.startswith("pipeline") else 1
+        of_way = []
         for number in sorted({0, stages // 2, stages - 1}):
             reading, writing = os.pipe()
             copy = os.fork()
@@ -45,7 +47,8 @@ def ask():
             with os.fdopen(reading) as pipe:
                 report = pipe.read()
             os.waitpid(copy, 0)
-            reports += [json.loads(report)] if report else []
+            of_way.append(json.loads(report) if report else None)
+        reports += of_way if all(of_way) else []
     return None, reports
 
 

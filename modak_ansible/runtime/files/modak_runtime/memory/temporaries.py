@@ -1,0 +1,176 @@
+"""What operators ask of the C library while they compute, and in what order, as PyTorch 2.13 was seen to do.
+
+oneDNN lays images and weights out in blocks, and back. Where a tensor is made while a block of it is still there, it
+comes to lie behind that block, and what the block leaves may be too small for the next one. So the order counts, too.
+"""
+
+from modak_runtime.memory import recurrent
+from modak_runtime.tensors import size_of
+
+_FEW, _FIRST = 3, 16  # channels of a picture; of what a convolution with AVX-512 reads as it lies, if fewer
+_SMALL = 20480  # elements of a single image that PyTorch keeps from oneDNN
+_PADDED_AT_MOST = 28  # elements on each side, for the gradients of weights
+
+
+class Order(list):
+    """What is taken (bytes), given back (minus which of those taken it is, from 1) and made (a tensor), in order."""
+
+    def take(self, *sizes):
+        """Takes so many bytes each; what comes back is for ``give``. Nothing is taken of no bytes."""
+        numbers = []
+        for size in filter(None, sizes):
+            self.append(size)
+            numbers.append(sum(isinstance(entry, int) and entry > 0 for entry in self))
+        return numbers
+
+    def make(self, tensor):
+        self.append(tensor)
+
+    def give(self, numbers):
+        """Gives back, the last first."""
+        self.extend(-number for number in reversed(numbers))
+
+
+def order_of(torch, func, args, outputs):
+    """What an operator asks for besides the tensors that it gives, and where among that it makes those."""
+    order, aten, name = Order(), torch.ops.aten, func.overloadpacket.__name__
+    if func is aten.convolution.default:
+        _convolve(torch, order, args, outputs)
+    elif func is aten.convolution_backward.default:
+        _convolve_back(torch, order, args, outputs)
+    elif func is aten.native_batch_norm_backward.default and outputs[0] is not None:
+        order.make(outputs[0])
+        order.give(order.take(size_of(outputs[0])))
+    elif name in ("native_layer_norm", "native_layer_norm_backward"):
+        copies = order.take(*(_copied(images) for images in args[: 2 if "backward" in name else 1]))
+        order.extend(output for output in outputs if output is not None)
+        order.give(copies)
+    elif name == "embedding_dense_backward":
+        order.make(outputs)
+        order.give(order.take(_copied(args[0])))
+    elif name in ("mkldnn_rnn_layer", "mkldnn_rnn_layer_backward"):
+        order.extend(output for output in outputs if output is not None)
+        order.give(order.take(*map(size_of, args[1:3]), 4 * recurrent.of_states(args)))  # packed weights, and gates
+    return order
+
+
+def of_device(size):
+    """What an operator was seen to take on an accelerator while it computed, in one piece."""
+    order = Order()
+    order.give(order.take(size))
+    return order
+
+
+def _convolve(torch, order, args, output):
+    images, weight, _, strides, padding, _, is_transposed, _, groups = args[:9]
+    copies = order.take(0 if _lies_last(torch, images) else _copied(images))
+    is_too_wide = not is_transposed and padding[-1] > _padded_at_most(torch, weight.shape[0])
+    if _is_onednn(torch, images, weight, args) and not is_too_wide:
+        few, pads = (0, False) if is_transposed else (_read_as_they_lie(torch, groups), groups == 1)
+        taken = order.take(_blocked(torch, images, few, pads), _blocked_weight(torch, weight, groups))
+        _unblock(order, output, taken, _blocked(torch, output, 0, pads), is_transposed and max(strides) > 1)
+    else:
+        order.make(output)
+    order.give(copies)
+
+
+def _convolve_back(torch, order, args, outputs):
+    gradient, images, weight, _, strides, padding, _, is_transposed, _, groups, wanted = args[:11]
+    lies_alike = _lies_last(torch, gradient) == _lies_last(torch, images)
+    copies = order.take(_copied(gradient) if lies_alike and not _lies_last(torch, images) else 0)
+    copies += order.take(0 if lies_alike else size_of(gradient))
+    if _is_onednn(torch, images, weight, args[1:]):
+        pads, of_weight = groups == 1, _blocked_weight(torch, weight, groups)
+        if wanted[0]:
+            few = _read_as_they_lie(torch, groups) if is_transposed else 0
+            taken = order.take(_blocked(torch, gradient, few, pads), of_weight)
+            blocks = _blocked(torch, outputs[0], 0, pads)
+            _unblock(order, outputs[0], taken, blocks, not is_transposed and max(strides) > 1)
+        if wanted[1] and padding[-1] <= _PADDED_AT_MOST:
+            _weigh(torch, order, gradient, images, is_transposed, of_weight, outputs[1])
+    order.extend(output for output in outputs if output is not None)
+    order.give(copies)
+
+
+def _unblock(order, output, taken, blocked, scatters):
+    """Makes a tensor of the blocks that it was computed in; strides that scatter have another copy."""
+    blocks = order.take(blocked)
+    order.give(taken)
+    copy = order.take(size_of(output) if scatters and blocks else 0)
+    order.make(output)
+    order.give(blocks + copy)
+
+
+def _weigh(torch, order, gradient, images, is_transposed, of_weight, output):
+    """Computes the gradient of weights."""
+    read = gradient if is_transposed else images
+    is_between = _FEW < read.shape[1] < _FIRST
+    if is_between and read.dim() > 4:  # as products of matrices
+        return
+    of_read = {"few": _FEW, "block": 8 if is_between else None}
+    sizes = [_blocked(torch, side, **(of_read if side is read else {})) for side in (gradient, images)]
+    taken = order.take(*sizes)
+    blocks = order.take(of_weight)
+    order.give(taken)
+    order.make(output)
+    order.give(blocks)
+
+
+def _is_onednn(torch, images, weight, args):
+    """Whether PyTorch gives a convolution to oneDNN (ConvParams::use_mkldnn); ``args`` are those behind a gradient."""
+    strides, dilation, groups = args[3], args[5], args[8]
+    kernel = (1, 1, *weight.shape[2:])[-max(2, weight.dim() - 2) :]
+    is_worth_it = max(strides) > 1 or max(dilation) > 1 or images.shape[0] >= 16 or kernel[-2:] != (1, 1)
+    is_large = groups > 1 or min(kernel[-2:]) > _FEW or images.shape[0] > 1 or images.numel() > _SMALL
+    is_refused = groups == 24 and weight.shape[:2] == (24, 1)
+    return (is_worth_it or torch.get_num_threads() > 1) and is_large and not is_refused
+
+
+def _read_as_they_lie(torch, groups):
+    """The most channels that a convolution reads without blocks."""
+    return (_FIRST - 1 if _has_avx512(torch) else _FEW) if groups == 1 else 0
+
+
+def _padded_at_most(torch, channels):
+    """Elements beside a row for which oneDNN has a kernel: what the registers hold of a row, beside channels."""
+    if not _has_avx512(torch):
+        return _PADDED_AT_MOST
+    blocks = -(-channels // 16)
+    at_once = max(number for number in range(1, 6) if blocks % number == 0)
+    return 31 // (at_once + 1)
+
+
+def _blocked(torch, images, few=0, pads=True, block=None):
+    """Bytes of images in blocks of channels; 0 where they need none, as those of a few channels, or channels last."""
+    channels = images.shape[1] if images.dim() > 2 else 0
+    if channels <= few or _lies_last(torch, images):
+        return 0
+    return size_of(images) // channels * (_padded(torch, channels, block) if pads else channels)
+
+
+def _blocked_weight(torch, weight, groups):
+    own, other = weight.shape[:2]
+    if not weight.numel() or groups > 1:  # a channel by itself has no others to be laid out with
+        return size_of(weight)
+    padded = _padded(torch, own) * (_padded(torch, other) if other > _FEW else other)
+    return size_of(weight) // (own * other) * padded
+
+
+def _padded(torch, channels, block=None):
+    block = block or (16 if _has_avx512(torch) else 8)
+    return -(-channels // block) * block
+
+
+def _has_avx512(torch):
+    return torch.backends.cpu.get_cpu_capability().startswith("AVX512")
+
+
+def _lies_last(torch, images):
+    """Whether the channels of images lie last."""
+    form = {4: torch.channels_last, 5: torch.channels_last_3d}.get(images.dim())
+    return form is not None and images.is_contiguous(memory_format=form) and not images.is_contiguous()
+
+
+def _copied(tensor):
+    """Bytes of the copy of a tensor whose numbers do not lie in order."""
+    return 0 if tensor.is_contiguous() else size_of(tensor)
