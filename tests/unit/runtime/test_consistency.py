@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -14,6 +15,7 @@ sys.path.insert(0, str(FILES))
 
 from modak_runtime.parallel import consistency
 
+sums_of = consistency._sums
 PARAMETER = SimpleNamespace(_backward_hooks=None, _post_accumulate_grad_hooks={0: "ours"})
 
 
@@ -231,3 +233,45 @@ def test_batches_that_were_not_cut_alike_are_not_joined(cuts, lengths, ends):
             ours.__torch_function__(hstack, (), (tensors,))
     else:
         assert ours.__torch_function__(hstack, (), (tensors,)) == tensors
+
+
+class Numbers(list):
+    """A tensor, as far as it is summed: what is summed as float64 is copied."""
+
+    largest = 0
+
+    def detach(self):
+        return self
+
+    def is_complex(self):
+        return False
+
+    def numel(self):
+        return len(self)
+
+    def reshape(self, _):
+        return self
+
+    def split(self, size):
+        return [Numbers(self[first : first + size]) for first in range(0, len(self), size)] or [self]
+
+    def sum(self, dtype):
+        assert dtype == "float64"
+        return SimpleNamespace(item=lambda: math.fsum(self))
+
+
+def vector_norm(numbers, dtype):
+    assert dtype == "float64"
+    Numbers.largest = max(Numbers.largest, len(numbers))
+    return SimpleNamespace(item=lambda: math.hypot(*numbers))
+
+
+def test_what_is_compared_is_not_copied_as_a_whole(monkeypatch):
+    """A float64 copy of the largest weight was what a rank had most memory for."""
+    monkeypatch.setattr(consistency, "_AT_ONCE", 1000)
+    torch = SimpleNamespace(float64="float64", linalg=SimpleNamespace(vector_norm=vector_norm))
+    tensors = Numbers([3.0] * 2001), Numbers([]), Numbers([4.0])
+    assert sums_of(torch, tensors) == [
+        (6003.0, pytest.approx(3 * math.sqrt(2001)), 2001), (0.0, 0.0, 0), (4.0, 4.0, 1)
+    ]  # fmt: skip
+    assert Numbers.largest == 1000

@@ -4,6 +4,7 @@ Behind the first step of each loop that trains, ranks compare what they have lea
 """
 
 import functools
+import math
 import sys
 import threading
 import weakref
@@ -12,6 +13,7 @@ import zlib
 from modak_runtime.ranks import prepared
 
 _FIRST, _LATER = 1e-5, 1e-3  # of a tensor's norm: processors of two kinds round differently, more so in many steps
+_AT_ONCE = 1 << 20  # numbers of which PyTorch makes a copy as float64
 _PASSES = "another number of backward passes for a step, such as for pieces of a batch that has parts of several sizes"
 _JOINS = ("cat", "concat", "concatenate", "hstack", "vstack", "row_stack")
 _CURE = "make as many in all, such as by pieces of so many samples, of batches that the number of ranks divides"
@@ -161,8 +163,10 @@ def _sums(torch, tensors):
     for tensor in tensors:
         numbers = tensor.detach()
         numbers = torch.view_as_real(numbers) if numbers.is_complex() else numbers
-        norm = torch.linalg.vector_norm(numbers, dtype=torch.float64)
-        sums.append((numbers.sum(dtype=torch.float64).item(), norm.item(), numbers.numel()))
+        pieces = numbers.reshape(-1).split(_AT_ONCE)
+        norms = [torch.linalg.vector_norm(piece, dtype=torch.float64).item() for piece in pieces]
+        total = sum(piece.sum(dtype=torch.float64).item() for piece in pieces)
+        sums.append((total, math.hypot(*norms), numbers.numel()))
     return sums
 
 
