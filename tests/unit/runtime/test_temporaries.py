@@ -12,7 +12,7 @@ from modak_ansible.runtime import FILES
 
 sys.path.insert(0, str(FILES))
 
-from modak_runtime.memory.temporaries import Order, order_of
+from modak_runtime.memory.temporaries import Order, of_device, order_of
 
 sys.path.remove(str(FILES))
 
@@ -159,3 +159,8 @@ def test_a_recurrent_layer_packs_its_weights_and_has_gates_of_all_places():
     weights = Tensor(2560, 640), Tensor(2560, 640)
     found = order_of(torch(), operator("mkldnn_rnn_layer"), (inputs, *weights), (Tensor(48, 24, 640), states))
     assert told(found) == "=2.81 +6.25 +6.25 +11.25 -11.25 -6.25 -6.25"
+
+
+def test_what_an_accelerator_takes_is_there_beside_what_it_gives():
+    assert told(of_device(3 * MIB, [Tensor(1024, 1024)])) == "=4.00 +3.00 -3.00"
+    assert told(of_device(0, [Tensor(1024, 1024)])) == "=4.00"

@@ -67,10 +67,11 @@ def ledger(torch, trace):
                 outputs = recurrent.of_processor(func, args, func(*args, **kwargs), trace.mapped_from)
             if adds_in_place:
                 trace.takes_over(args[0], outputs)
-            order = order_of(torch, func, args, outputs) if usage is None else of_device(usage["transient"])
             # the weights of cuDNN's layers are there already
-            new_outputs = outputs[:4] if func is torch.ops.aten._cudnn_rnn.default else outputs
-            trace.note_tensors(func.overloadpacket.__name__, leaves(new_outputs), order, on_device=usage is not None)
+            given = leaves(outputs[:4] if func is torch.ops.aten._cudnn_rnn.default else outputs)
+            tensors = [leaf for leaf in given if isinstance(leaf, torch.Tensor)]  # none: it is a question
+            order = order_of(torch, func, args, outputs) if usage is None else of_device(usage["transient"], tensors)
+            trace.note_tensors(func.overloadpacket.__name__, tensors, order, on_device=usage is not None)
             trace.ran(func, args, kwargs, outputs)
             return outputs
 

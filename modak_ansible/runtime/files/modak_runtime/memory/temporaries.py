@@ -54,9 +54,9 @@ def order_of(torch, func, args, outputs):
     return order
 
 
-def of_device(size):
-    """What an operator was seen to take on an accelerator while it computed, in one piece."""
-    order = Order()
+def of_device(size, outputs):
+    """What an operator was seen to take on an accelerator besides the tensors that it gives, in one piece."""
+    order = Order(outputs)
     order.give(order.take(size))
     return order
 

@@ -105,15 +105,14 @@ class Trace:
 
         Args:
             name: the operator's.
-            tensors: that it gives back, new ones and others.
+            tensors: that it gives back, new ones and others; none of a question.
             order: what it has needed while it computed, see ``temporaries.Order``.
             on_device: whether that was on an accelerator.
         """
         self._kinds.add(name)
         for memory in (self._host, self._device):
             memory.heap.at(self._loop["number"], self._share)
-        new_tensors = [tensor for tensor in tensors if isinstance(tensor, self._torch.Tensor)]  # none: it is a question
-        self._host.heap.ran(saves=bool(new_tensors) and name != "detach" and self._torch.is_grad_enabled())
+        self._host.heap.ran(saves=bool(tensors) and name != "detach" and self._torch.is_grad_enabled())
         place, blocks = self._device if on_device else self._host, []
         if on_device and name in _MULTIPLY and self._accelerator and not self._library_blocks:
             self._library_blocks = [place.heap.allocate(size) for size in self._accelerator.held]
@@ -125,7 +124,7 @@ class Trace:
             else:
                 place.give(*blocks[-entry - 1])
             self._note_most(place)
-        for tensor in new_tensors:
+        for tensor in tensors:
             self._take(tensor)
         for memory in (self._host, self._device):
             self._note_most(memory)
