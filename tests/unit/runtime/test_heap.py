@@ -132,6 +132,10 @@ def test_another_allocator_is_not_asked_to_set_blocks_aside(monkeypatch: pytest.
     assert asked == []
 
 
+def test_memory_that_there_is_not_is_left_to_who_needs_it():
+    malloc._have_holes_fit(lambda _size: None, lambda _place: None)
+
+
 @pytest.mark.component
 def test_a_replay_sets_blocks_aside_where_its_rank_would(monkeypatch: pytest.MonkeyPatch):
     peaks = []

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,9 @@ import json, os, sys
 sys.path.insert(0, sys.argv[1])
 from modak_runtime.memory import world
 writing, reports = world.ask()
+if writing is not None:
+    with open(sys.argv[2], "a") as begun:
+        print(os.environ["MODAK_STRATEGY"], os.environ["RANK"], file=begun)
 if writing is None:
     print(json.dumps([[report["strategy"], report["rank"]] for report in reports]))
 elif (os.environ["MODAK_STRATEGY"], os.environ["RANK"]) == ("pipeline", "0"):
@@ -26,8 +30,9 @@ else:
 
 
 @pytest.mark.component
-def test_a_way_counts_only_if_all_of_its_ranks_were_traced():
+def test_a_way_counts_only_if_all_of_its_ranks_were_traced(tmp_path: Path):
     asked = {"MODAK_TRACE_RANKS": "2", "MODAK_TRACE_WAYS": "ddp pipeline fsdp"}
-    words = [sys.executable, "-c", _ASKS, str(FILES)]
+    words = [sys.executable, "-c", _ASKS, str(FILES), str(tmp_path / "begun")]
     found = subprocess.run(words, env={**os.environ, **asked}, capture_output=True, text=True, check=True)
     assert json.loads(found.stdout) == [["ddp", 0], ["fsdp", 0]]
+    assert (tmp_path / "begun").read_text().splitlines() == ["ddp 0", "pipeline 0", "fsdp 0"]  # no other one in vain

@@ -71,7 +71,7 @@ def _have_holes_fit(malloc, free):
     behind it, which it keeps; and so it is for the next one, as tensors are multiples of 64 long (glibc 2.36,
     ``_int_memalign``).
     """
-    end = malloc(SMALLEST)
+    end = malloc(SMALLEST) or 0  # there may be none under a limit (RLIMIT_AS)
     free(end)
     malloc(SMALLEST + (-_HEADER - end) % _ALIGNMENT - _HEADER // 2)  # nothing is written there
 

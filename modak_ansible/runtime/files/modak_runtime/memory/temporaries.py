@@ -107,9 +107,8 @@ def _weigh(torch, order, gradient, images, is_transposed, of_weight, output):
     is_between = _FEW < read.shape[1] < _FIRST
     if is_between and read.dim() > 4:  # as products of matrices
         return
-    of_read = {"few": _FEW, "block": 8 if is_between else None}
-    sizes = [_blocked(torch, side, **(of_read if side is read else {})) for side in (gradient, images)]
-    taken = order.take(*sizes)
+    of_read = _blocked(torch, read, _FEW, block=8 if is_between else None)
+    taken = order.take(*(of_read if side is read else _blocked(torch, side) for side in (gradient, images)))
     blocks = order.take(of_weight)
     order.give(taken)
     order.make(output)

@@ -47,8 +47,11 @@ def ask():
             with os.fdopen(reading) as pipe:
                 report = pipe.read()
             os.waitpid(copy, 0)
-            of_way.append(json.loads(report) if report else None)
-        reports += of_way if all(of_way) else []
+            if not report:
+                break
+            of_way.append(json.loads(report))
+        else:
+            reports += of_way
     return None, reports
 
 
