@@ -1,4 +1,4 @@
-"""Trains one of twenty-six models for a few steps on invented samples: what the memory model is compared with."""
+"""Trains one of thirty-one models for a few steps on invented samples: what the memory model is compared with."""
 
 from __future__ import annotations
 
@@ -468,6 +468,59 @@ def autoencoder(width, depth, classes):
     return nn.Sequential(*down, *up, nn.Conv2d(before, classes, 1))
 
 
+class Dilated(nn.Module):
+    def __init__(self, width, each, classes):
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(4, width, 5, 2, 2), nn.BatchNorm2d(width), nn.ReLU())
+        self.rates = nn.ModuleList(nn.Conv2d(width, each, 3, padding=r, dilation=r) for r in (1, 6, 12, 18))
+        self.out = nn.Conv2d(4 * each, classes, 1)
+
+    def forward(self, x):
+        y = self.stem(x)
+        y = self.out(torch.cat([rate(y) for rate in self.rates], 1))
+        return functional.interpolate(y, scale_factor=2, mode="bilinear").mean((2, 3))
+
+
+class Both(nn.Module):
+    """Reads a series from both of its ends."""
+
+    def __init__(self, inputs, width, classes):
+        super().__init__()
+        self.rnn = nn.LSTM(inputs, width, 2, bidirectional=True, batch_first=True, dropout=0.1)
+        self.out = nn.Linear(2 * width, classes)
+
+    def forward(self, x):
+        return self.out(self.rnn(x)[0].mean(1))
+
+
+class Series(nn.Module):
+    def __init__(self, inputs, width, depth, heads, classes):
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(width, heads, 3 * width, batch_first=True, norm_first=True)
+        self.inputs, self.layers = nn.Linear(inputs, width), nn.TransformerEncoder(layer, depth)
+        self.out = nn.Linear(width, classes)
+
+    def forward(self, x):
+        return self.out(self.layers(self.inputs(x)).mean(1))
+
+
+def grouped(widths, classes):
+    layers, before = [nn.Conv2d(3, widths[0], 3, 2, 1)], widths[0]
+    for width in widths:
+        layers += [nn.Conv2d(before, width, 1), nn.GroupNorm(8, width), nn.SiLU()]
+        layers += [nn.Conv2d(width, width, 3, 2, 1, groups=8), nn.BatchNorm2d(width), nn.SiLU()]
+        before = width
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, classes))
+
+
+def generator(inputs, widths, classes):
+    layers = [nn.Linear(inputs, widths[0] * 64), nn.Unflatten(1, (widths[0], 8, 8))]
+    for before, width in itertools.pairwise(widths):
+        layers += [nn.ConvTranspose2d(before, width, 4, 2, 1), nn.BatchNorm2d(width), nn.ReLU()]
+    layers += [nn.ConvTranspose2d(widths[-1], classes, 4, 2, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+    return nn.Sequential(*layers)
+
+
 def segments(size, classes):
     def make(g):
         return torch.rand(3, size, size, generator=g), torch.randint(classes, (size, size), generator=g)
@@ -537,6 +590,11 @@ MODELS = {
     "inception": (lambda: inception((96, 160, 256), 100), images(128, 100), 14, "momentum"),
     "columns": (lambda: Columns(56, 192, 4, 8, 3), numbered(floats(56), 3), 48, "adamw"),
     "wave": (lambda: Wave(80, 9, 20), numbered(floats(1, 6000), 20), 16, "sgd"),
+    "dilated": (lambda: Dilated(40, 24, 6), numbered(floats(4, 160, 160), 6), 16, "adamw"),
+    "both": (lambda: Both(36, 200, 6), numbered(floats(70, 36), 6), 32, "adamw"),
+    "series": (lambda: Series(20, 160, 5, 5, 6), numbered(floats(90, 20), 6), 24, "adamw"),
+    "grouped": (lambda: grouped((64, 128, 256), 6), images(128, 6), 32, "adamw"),
+    "generator": (lambda: generator(50, (128, 96, 48), 6), numbered(floats(50), 6), 48, "adamw"),
 }  # fmt: skip
 # Their outputs have a row for each word.
 OF_WORDS = ("gpt", "lora", "lstm", "translator", "llama")
