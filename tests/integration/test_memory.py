@@ -78,6 +78,52 @@ for step in range(4):
     optimizer.step()
     optimizer.zero_grad()
 """
+# Layers of all kinds, an index, what is done in place, and a graph that autograd adds up; patched, nothing is known.
+OF_ALL_KINDS = """
+import sys
+import modak_runtime
+from modak_runtime.memory.known import Known
+get = Known.get
+def told(self, key):
+    found = get(self, key)
+    if found[0] is not None:
+        open(sys.argv[1], "w").close()
+    return found if sys.argv[1] == "known" else (None, None)
+Known.get = told
+import torch
+from torch import nn
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.images = nn.Sequential(
+            nn.Conv2d(3, 8, 3, 2, 1), nn.BatchNorm2d(8), nn.ReLU(inplace=True), nn.Conv2d(8, 8, 3, groups=4),
+            nn.GroupNorm(2, 8), nn.ConvTranspose2d(8, 6, 2, 2), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(216, 16))
+        self.words, self.rnn = nn.Embedding(50, 16), nn.LSTM(16, 16, batch_first=True)
+        self.layers = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, 0.1, batch_first=True), 3)
+        self.turns = nn.Parameter(torch.zeros(9, 16))
+        self.out = nn.Linear(16, 5)
+    def forward(self, images, words):
+        x = self.words(words) + self.turns.cos().unsqueeze(0)
+        x = self.layers(self.rnn(x)[0])
+        places = torch.arange(0, 9, 2)
+        a, b = x[:, places].chunk(2, -1)
+        waves = torch.fft.rfft(x.detach(), dim=1).abs().mean(1, keepdim=True)
+        x = torch.cat([a * b.sigmoid(), b], -1) + waves
+        return self.out(x.mean(1).add_(self.images(images)).masked_fill(x[:, 0] > 3, 0))
+torch.manual_seed(0)
+model = Model()
+optimizer = torch.optim.AdamW(model.parameters())
+data = torch.utils.data.TensorDataset(torch.zeros(64, 3, 16, 16), torch.ones(64, 9).long(), torch.zeros(64).long())
+model, optimizer, loader = modak_runtime.prepare(model, optimizer, torch.utils.data.DataLoader(data, 16))
+for epoch in range(2):
+    for images, words, labels in loader:
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(images, words), labels)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        loss.item()
+"""
 
 
 def run(python: str, folder: Path, word: str = "train", script: Path = SCRIPT, **more: str) -> dict[str, Any]:
@@ -120,6 +166,28 @@ def test_a_script_is_traced_as_it_is(pytorch_python: str, tmp_path: Path, traced
         each for each in need.operators if (1536, 8) in each.shapes
     )  # the first layer's, a batch's places in rows
     assert (first.format, first.count) == ("float32", 1)
+
+
+def test_operators_that_are_known_are_those_that_pytorch_gives(pytorch_python: str, tmp_path: Path) -> None:
+    script, found = tmp_path / "kinds.py", []
+    script.write_text(OF_ALL_KINDS)
+    for word in ("known", "asked"):
+        folder = tmp_path / word
+        folder.mkdir()
+        run(pytorch_python, folder, word, script=script, MODAK_TRACE="memory", MODAK_TRACE_RANKS="2")
+        need = need_from(folder, "key", "kinds")
+        assert need is not None
+        found.append(need)
+    known, asked = found
+    assert [path.parent.name for path in tmp_path.rglob("known") if path.is_file()] == ["known"]
+    assert known.operators == asked.operators
+    assert known.operators
+    assert [(each.strategy, each.rank) for each in known.traced] == [
+        ("ddp", 0), ("fsdp", 0), ("tensor", 0), ("pipeline", 0), ("pipeline", 1),
+    ]  # fmt: skip
+    for ours, theirs in zip([known, *known.traced], [asked, *asked.traced], strict=True):
+        assert [each.tensors for each in ours.loops] == [each.tensors for each in theirs.loops]
+        assert [each.steps for each in ours.loops] == [each.steps for each in theirs.loops]
 
 
 def test_a_script_is_traced_as_ranks_in_each_way(pytorch_python: str, tmp_path: Path) -> None:

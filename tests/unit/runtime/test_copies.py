@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import time
 
 import pytest
 
@@ -11,7 +13,7 @@ from modak_ansible.runtime import FILES
 
 sys.path.insert(0, str(FILES))
 
-from modak_runtime.memory.copies import Copy, from_copy
+from modak_runtime.memory.copies import Copies, Copy, _at_a_time, from_copy
 
 sys.path.remove(str(FILES))
 
@@ -50,3 +52,60 @@ def test_an_answer_to_somebody_else_is_left_out():
 def test_one_answer():
     assert from_copy(lambda: {"a": [1, 2]}) == {"a": [1, 2]}
     assert from_copy(lambda: 1 / 0) is None
+
+
+def go_on(groups, size, act):
+    """What all copies tell of what ``act`` gives them, and whether this is the process that made them."""
+    copies = Copies(groups)
+    if copies.name is not None:
+        copies.tell(act(*copies.name))
+    copies.allow(size)
+    return copies.answers()
+
+
+def test_copies_go_on_by_themselves_and_tell_what_they_found():
+    found = go_on([[("a", 0)], [("b", 0), ("b", 1)]], 1 << 20, lambda *name: [*name, os.getpid()])
+    assert [[each[:2] for each in group] for group in found] == [[["a", 0]], [["b", 0], ["b", 1]]]
+    assert len({each[2] for group in found for each in group} | {os.getpid()}) == 4
+    assert go_on([], 0, lambda: None) == []
+
+
+@pytest.mark.parametrize("ending", [lambda: None, lambda: os._exit(1), lambda: os.kill(os.getpid(), signal.SIGKILL)])
+def test_a_group_counts_only_if_all_of_it_has_told(ending):
+    found = go_on([[("a", 0), ("a", 1)], [("b", 0)]], 0, lambda *name: ending() if name == ("a", 1) else name)
+    assert found == [[["b", 0]]]
+
+
+def test_half_an_answer_is_none():
+    copies = Copies([[("a", 0)]])
+    if copies.name is not None:
+        os.write(copies._tells, b'{"a": ')
+        os._exit(0)
+    assert copies.answers() == []
+
+
+@pytest.mark.parametrize(("size", "most"), [(0, 1), (100, 1), (51, 1), (50, 2), (20, 3), (1, 3)])
+def test_as_many_begin_as_there_are_cores_and_memory_for(monkeypatch, size, most):
+    monkeypatch.setattr("modak_runtime.memory.copies.free_memory", lambda: 100)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _number: {0, 1, 2})
+    assert _at_a_time(size) == most
+
+
+def test_copies_end_with_the_process_that_asked_for_them():
+    reading, writing = os.pipe()
+    original = os.fork()
+    if not original:
+        copies = Copies([[("a", 0)]])
+        if copies.name is not None:
+            os.write(writing, b"begun")
+            time.sleep(60)
+            os._exit(0)
+        copies.allow(0)
+        signal.pause()
+    os.close(writing)
+    assert os.read(reading, 20)
+    began = time.monotonic()
+    os.kill(original, signal.SIGKILL)
+    os.waitpid(original, 0)
+    assert os.read(reading, 1) == b""  # nobody has it any more
+    assert time.monotonic() - began < 30

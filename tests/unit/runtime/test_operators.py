@@ -56,10 +56,18 @@ def table(monkeypatch):
     monkeypatch.syspath_prepend(str(FILES))
     for name in [each for each in sys.modules if each.startswith("modak_runtime")]:
         monkeypatch.delitem(sys.modules, name)
-    from modak_runtime.memory.operators import Table
+    from modak_runtime.memory.operators import Table, row_of
 
     pytree = SimpleNamespace(tree_leaves=leaves)
-    return Table(SimpleNamespace(Tensor=Tensor, channels_last="last", utils=SimpleNamespace(_pytree=pytree)))
+    torch = SimpleNamespace(Tensor=Tensor, channels_last="last", utils=SimpleNamespace(_pytree=pytree))
+
+    class Called(Table):
+        """Takes calls of operators."""
+
+        def call(self, func, args, result, share=1):
+            self.ran(row_of(torch, func, args, {}, result), share)
+
+    return Called()
 
 
 CONV = Tensor(8, 16, 10, 10), Tensor(32, 4, 3, 3), None, [1, 1], [0, 0], [1, 1], False, [0, 0], 4
@@ -82,7 +90,7 @@ HEADS = Tensor(2, 4, 10, 8), Tensor(2, 4, 12, 8), Tensor(2, 4, 12, 8)
     ],
 )
 def test_products_are_counted(table, name, args, found, flop):
-    table.ran(operator(name), args, {}, found, 1)
+    table.call(operator(name), args, found)
     table.stepped("optimizer")
     (row,) = table.as_list()
     assert (row["name"], row["flop"], row["count"], row["format"]) == (name, flop, 1, "float32")
@@ -90,12 +98,12 @@ def test_products_are_counted(table, name, args, found, flop):
 
 def test_bytes_are_those_that_are_read_and_written_and_a_view_moves_none(table):
     x = Tensor(3, 5)
-    table.ran(operator("view", is_view=True), (x,), {}, Tensor(15), 1)
-    table.ran(operator("device"), (x,), {}, "cpu", 1)
-    table.ran(operator("empty_like"), (x,), {}, Tensor(3, 5), 1)
-    table.ran(operator("_foreach_mul_"), ([x, x], 2.0), {}, None, 1)
-    table.ran(operator("relu"), (x,), {}, Tensor(3, 5), 1)
-    table.ran(operator("add_"), (x, Tensor(3, 5)), {}, x, 1)
+    table.call(operator("view", is_view=True), (x,), Tensor(15))
+    table.call(operator("device"), (x,), "cpu")
+    table.call(operator("empty_like"), (x,), Tensor(3, 5))
+    table.call(operator("_foreach_mul_"), ([x, x], 2.0), None)
+    table.call(operator("relu"), (x,), Tensor(3, 5))
+    table.call(operator("add_"), (x, Tensor(3, 5)), x)
     table.stepped("optimizer")
     assert [(row["name"], row["bytes"]) for row in table.as_list()] == [
         ("add_", 180), ("_foreach_mul_", 120), ("relu", 120),
@@ -108,7 +116,7 @@ def test_a_step_of_parts_of_batches_does_not_count_and_several_batches_do(table)
     for shares in ((8, 1), (1, 1)):
         for share in shares:
             table.batch_given()
-            table.ran(relu, (x,), {}, x, share)
+            table.call(relu, (x,), x, share)
         assert table.as_list() is None
         table.stepped("one")
     assert ([row["count"] for row in table.as_list()], table.batches) == ([2], 2)
@@ -117,6 +125,6 @@ def test_a_step_of_parts_of_batches_does_not_count_and_several_batches_do(table)
 def test_a_step_ends_with_the_first_optimizer_and_not_with_another(table):
     one, other = object(), object()
     for optimizer in (one, other, one):
-        table.ran(operator("relu"), (Tensor(3),), {}, Tensor(3), 1)
+        table.call(operator("relu"), (Tensor(3),), Tensor(3))
         table.stepped(optimizer)
     assert [row["count"] for row in table.as_list()] == [2]

@@ -1,4 +1,4 @@
-"""Ranks that a trace has copies of its process become, one after the other."""
+"""Ranks that a trace has copies of its process become."""
 
 from __future__ import annotations
 
@@ -16,16 +16,14 @@ _ASKS = """
 import json, os, sys
 sys.path.insert(0, sys.argv[1])
 from modak_runtime.memory import world
-writing, reports = world.ask()
-if writing is not None:
-    with open(sys.argv[2], "a") as begun:
-        print(os.environ["MODAK_STRATEGY"], os.environ["RANK"], file=begun)
-if writing is None:
-    print(json.dumps([[report["strategy"], report["rank"]] for report in reports]))
-elif (os.environ["MODAK_STRATEGY"], os.environ["RANK"]) == ("pipeline", "0"):
-    os._exit(1)
-else:
-    world.tell(writing, {"computing": 0, "setup": 0, "loops": []})
+copies = world.ask()
+if copies.name is None:
+    print(json.dumps([[report["strategy"], report["rank"]] for way in copies.answers() for report in way]))
+    sys.exit()
+with open(sys.argv[2], "a") as begun:
+    print(os.environ["MODAK_STRATEGY"], os.environ["RANK"], file=begun)
+is_refused = copies.name == ("pipeline", 0)
+copies.tell(None if is_refused else world.as_rank({"computing": 0, "setup": 0, "loops": []}))
 """
 
 
@@ -35,4 +33,4 @@ def test_a_way_counts_only_if_all_of_its_ranks_were_traced(tmp_path: Path):
     words = [sys.executable, "-c", _ASKS, str(FILES), str(tmp_path / "begun")]
     found = subprocess.run(words, env={**os.environ, **asked}, capture_output=True, text=True, check=True)
     assert json.loads(found.stdout) == [["ddp", 0], ["fsdp", 0]]
-    assert (tmp_path / "begun").read_text().splitlines() == ["ddp 0", "pipeline 0", "fsdp 0"]  # no other one in vain
+    assert (tmp_path / "begun").read_text().splitlines() == ["pipeline 0", "ddp 0", "fsdp 0"]  # no other one in vain

@@ -1,8 +1,15 @@
 """Copies of this process that compute for it: what is imported, begun or kept there is not here."""
 
+import contextlib
 import itertools
 import json
 import os
+import select
+import signal
+
+from modak_runtime.free_memory import free_memory
+
+_SECONDS = 0.5  # after which it is looked whether anybody still waits for copies
 
 
 class Copy:
@@ -54,6 +61,129 @@ def from_copy(act):
     answer = copy.ask()
     copy.end()
     return answer
+
+
+class Copies:
+    """Copies that go on with what this process does, until each tells what it found: several at a time.
+
+    Another copy minds them. None begins before this process has told how much memory it takes: so much will they.
+
+    Args:
+        groups: lists of names of copies; where one has failed, those of its group that have not begun never do.
+
+    Attributes:
+        name: of this copy; None in the process that made them.
+    """
+
+    def __init__(self, groups):
+        self.name, self._told, self._allows = None, None, None
+        if not groups:
+            return
+        told, self._tells = os.pipe()
+        allowed, allows = os.pipe()
+        original = os.getpid()
+        self._minder = os.fork()
+        if self._minder:
+            os.close(self._tells)
+            os.close(allowed)
+            self._told, self._allows = told, allows
+            return
+        os.close(told)
+        os.close(allows)
+        try:
+            at_a_time = _allowed(allowed, original)
+            os.close(allowed)
+            if at_a_time:
+                self._mind(groups, at_a_time, original)
+        finally:
+            if self.name is None:
+                os._exit(0)
+
+    def allow(self, size):
+        """Has as many begin as there are cores, and memory for: so many bytes each."""
+        if self._allows is not None:
+            with contextlib.suppress(OSError), os.fdopen(self._allows, "w") as pipe:
+                pipe.write(str(size))
+            self._allows = None
+
+    def answers(self):
+        """What all copies of a group have told, group by group; without groups of which one has failed."""
+        if self._told is None:
+            return []
+        self.allow(0)
+        with os.fdopen(self._told) as pipe:
+            text = pipe.read()
+        self._told = None
+        os.waitpid(self._minder, 0)
+        with contextlib.suppress(ValueError):
+            return json.loads(text)
+        return []  # it was ended before it could tell them
+
+    def tell(self, answer):
+        """Tells what this copy has found, and ends it; None where it found nothing."""
+        if answer is not None:
+            with os.fdopen(self._tells, "w") as pipe:
+                json.dump(answer, pipe)
+        os._exit(0)
+
+    def _mind(self, groups, at_a_time, original):
+        """Begins them all, and tells what they have told; goes on in each of them."""
+        largest_first = sorted(range(len(groups)), key=lambda place: -len(groups[place]))  # the last one runs alone
+        waiting = [(place, name) for place in largest_first for name in groups[place]]
+        running, found, failed = {}, {}, set()
+        while waiting or running:
+            while waiting and len(running) < at_a_time:
+                place, name = waiting.pop(0)
+                if place not in failed and self._begin(place, name, running):
+                    return
+            ready = select.select([*running], (), (), _SECONDS)[0]
+            if os.getppid() != original:
+                for number, *_ in running.values():
+                    os.kill(number, signal.SIGKILL)
+                return
+            for pipe in ready:
+                number, place, name, texts = running[pipe]
+                texts.append(os.read(pipe, 1 << 16))
+                if not texts[-1]:
+                    del running[pipe]
+                    os.close(pipe)
+                    os.waitpid(number, 0)
+                    try:
+                        found[name] = json.loads(b"".join(texts))
+                    except ValueError:  # it has ended before it told all
+                        failed.add(place)
+        answers = [[found[name] for name in names] for place, names in enumerate(groups) if place not in failed]
+        with os.fdopen(self._tells, "w") as pipe:
+            json.dump(answers, pipe)
+
+    def _begin(self, place, name, running):
+        """Makes a copy; whether this is it."""
+        told, tells = os.pipe()
+        number = os.fork()
+        if number:
+            os.close(tells)
+            running[told] = number, place, name, []
+            return False
+        for pipe in (self._tells, told, *running):
+            os.close(pipe)
+        self.name, self._tells = name, tells
+        return True
+
+
+def _allowed(pipe, original):
+    """How many copies there can be at a time; 0 where the process that would hear of them has ended."""
+    while not select.select([pipe], (), (), _SECONDS)[0]:
+        if os.getppid() != original:
+            return 0
+    text = os.read(pipe, 100)
+    return _at_a_time(int(text)) if text else 0
+
+
+def _at_a_time(size):
+    """How many copies there can be at once that take so many bytes each."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    free = free_memory()
+    return max(1, min(cores, free // size if size and free is not None else 1))
 
 
 def _serve(answer, questions, answers):

@@ -6,6 +6,8 @@ Whole numbers of processors are real where they are few: places, lengths and ord
 import importlib
 
 from modak_runtime.memory import recurrent
+from modak_runtime.memory.known import Known
+from modak_runtime.memory.operators import row_of
 from modak_runtime.memory.temporaries import of_device, order_of
 from modak_runtime.tensors import is_dense
 
@@ -16,7 +18,9 @@ def fake_mode():
     """PyTorch's mode in which whatever makes a tensor makes a fake one."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    return FakeTensorMode(allow_non_fake_inputs=True)
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    mode.cache_enabled = False  # what it keeps is asked here of ``Known``
+    return mode
 
 
 def real_tensors():
@@ -32,13 +36,28 @@ def is_fake(tensor):
     return isinstance(tensor, FakeTensor)
 
 
-def ledger(torch, trace):
-    """The mode that tells a trace what each operator makes."""
+def ledger(torch, mode, trace):
+    """The mode that tells a trace what each operator makes of fake tensors, which are those of another mode."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    leaves = torch.utils._pytree.tree_leaves
-    looked_at = (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.item.default)
-    compared = (torch.ops.aten.equal.default, torch.ops.aten.allclose.default)
+    leaves, answers, known = torch.utils._pytree.tree_leaves, _answers(torch, trace), Known(torch, mode)
+
+    def outputs_of(func, args, kwargs):
+        """What an operator gives, and takes on an accelerator, and its row in the table of operators."""
+        key = known.key_of(func, args, kwargs)
+        again, row = known.get(key)
+        if again is not None:
+            return again(func, args, kwargs), None, row
+        inputs = leaves((args, kwargs))
+        usage = trace.usage(func, args, kwargs, inputs)
+        outputs = _whole_numbers(torch, func, args, kwargs, inputs)
+        if outputs is None and usage is not None:
+            outputs = recurrent.of_cudnn(torch, func, args, usage["given"])
+        if outputs is None:
+            outputs = recurrent.of_processor(func, args, func(*args, **kwargs), trace.mapped_from)
+        row = row_of(torch, func, args, kwargs, outputs)
+        known.keep(key, func, args, kwargs, outputs, row)
+        return outputs, usage, row
 
     class Ledger(TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -52,19 +71,11 @@ def ledger(torch, trace):
                     outputs = func.decompose(*args, **kwargs)
                 if outputs is not NotImplemented:
                     return outputs
-            if func in looked_at and is_fake(args[0]) and args[0].constant is None:
-                kind = args[0].dtype
-                return 1.0 if kind.is_floating_point else kind is torch.bool or 0
-            if func in compared:
-                return False
+            answer = answers[func](func, args, kwargs) if func in answers else NotImplemented
+            if answer is not NotImplemented:
+                return answer
             adds_in_place = _adds_in_place(torch, func, args)
-            inputs = leaves((args, kwargs))
-            usage = trace.usage(func, args, kwargs, inputs)
-            outputs = _whole_numbers(torch, func, args, kwargs, inputs)
-            if outputs is None and usage is not None:
-                outputs = recurrent.of_cudnn(torch, func, args, usage["given"])
-            if outputs is None:
-                outputs = recurrent.of_processor(func, args, func(*args, **kwargs), trace.mapped_from)
+            outputs, usage, row = outputs_of(func, args, kwargs)
             if adds_in_place:
                 trace.takes_over(args[0], outputs)
             # the weights of cuDNN's layers are there already
@@ -72,10 +83,50 @@ def ledger(torch, trace):
             tensors = [leaf for leaf in given if isinstance(leaf, torch.Tensor)]  # none: it is a question
             order = order_of(torch, func, args, outputs) if usage is None else of_device(usage["transient"], tensors)
             trace.note_tensors(func.overloadpacket.__name__, tensors, order, on_device=usage is not None)
-            trace.ran(func, args, kwargs, outputs)
+            trace.ran(func, args, row)
             return outputs
 
     return Ledger()
+
+
+def _answers(torch, trace):
+    """What is known without any new tensor: functions of a call, by operator; NotImplemented where it is not."""
+    aten, profiler = torch.ops.aten, torch.ops.profiler
+
+    def number(func, args, _kwargs):
+        if not is_fake(args[0]):
+            return NotImplemented
+        if args[0].constant is not None:
+            return _really(func, args[0].constant)
+        kind = args[0].dtype
+        return 1.0 if kind.is_floating_point else kind is torch.bool or 0
+
+    def count(func, args, kwargs):
+        """Adds to a number that is there, as optimisers count steps."""
+        if not is_fake(args[0]) or args[0].constant is None or isinstance(args[1], torch.Tensor):
+            return NotImplemented
+        _really(func, args[0].constant, *args[1:], **kwargs)
+        trace.ran(func, args, row_of(torch, func, args, kwargs, args[0]))
+        return args[0]
+
+    named = [getattr(profiler, name) for name in ("_record_function_enter_new", "_record_function_exit")]
+    return {
+        torch.ops.prim.device.default: lambda _func, args, _kwargs: args[0].fake_device,
+        **dict.fromkeys((aten._local_scalar_dense.default, aten.item.default), number),
+        **dict.fromkeys((aten.equal.default, aten.allclose.default), lambda *_call: False),
+        aten.add_.Tensor: count,
+        **{
+            getattr(each, overload): lambda func, args, kwargs: _really(func, *args, **kwargs)
+            for each in named
+            for overload in each.overloads()
+        },
+    }
+
+
+def _really(func, *args, **kwargs):
+    """What an operator gives of real tensors, or without any."""
+    with real_tensors():
+        return func(*args, **kwargs)
 
 
 def _whole_numbers(torch, func, args, kwargs, leaves):

@@ -7,35 +7,19 @@ _NAMED = 4  # tensors that are named by their shapes; of longer lists the number
 
 
 class Table:
-    """The operators of the last whole step: from the end of one step of the first optimizer to the end of the next.
+    """The operators of the last whole step: from the end of one step of the first optimizer to the end of the next."""
 
-    Args:
-        torch: the module.
-    """
-
-    def __init__(self, torch):
-        self._torch, self._rows, self._shares, self._first = torch, {}, set(), None
-        self._batches = 0
+    def __init__(self):
+        self._rows, self._shares, self._first, self._batches = {}, set(), None, 0
         self.last, self.batches = None, 0  # of the last whole step
 
-    def ran(self, func, args, kwargs, result, share):
-        """Notes an operator that has run in a batch that was divided by ``share``."""
+    def ran(self, row, share):
+        """Notes an operator, by its ``row_of``, that has run in a batch that was divided by ``share``."""
         self._shares.add(share)
-        name = func.overloadpacket.__name__
-        if getattr(func, "is_view", False) or name in STILL:
-            return
-        leaves = self._torch.utils._pytree.tree_leaves
-        inputs, outputs = self._tensors(leaves((args, kwargs))), self._tensors(leaves(result))
-        if not outputs and not (inputs and func._schema.is_mutable):  # a question, such as where a tensor is
-            return
-        input_ids = {id(tensor) for tensor in inputs}
-        moved = sum(map(size_of, inputs)) + sum(size_of(tensor) for tensor in outputs if id(tensor) not in input_ids)
-        moved += sum(size_of(tensor) for tensor in outputs if id(tensor) in input_ids)  # in place it is written, too
-        named = inputs if inputs else outputs
-        key = (name, _shapes(named), _format(self._torch, named))
-        flop = _flop(name, args, result)
-        count, all_flop, all_bytes = self._rows.get(key, (0, 0, 0))
-        self._rows[key] = count + 1, all_flop + flop, all_bytes + moved
+        if row is not None:
+            key, flop, moved = row
+            count, all_flop, all_bytes = self._rows.get(key, (0, 0, 0))
+            self._rows[key] = count + 1, all_flop + flop, all_bytes + moved
 
     def batch_given(self):
         if self._first is None and not self._batches:  # what was computed before belongs to no step
@@ -69,8 +53,22 @@ class Table:
         ]  # fmt: skip
         return sorted(rows, key=lambda row: (-row["flop"], -row["bytes"], row["name"], row["shapes"]))
 
-    def _tensors(self, leaves):
-        return [leaf for leaf in leaves if isinstance(leaf, self._torch.Tensor)]
+
+def row_of(torch, func, args, kwargs, result):
+    """An operator's name, shapes and format, FLOP and bytes that are moved; None where it computes nothing."""
+    name, leaves = func.overloadpacket.__name__, torch.utils._pytree.tree_leaves
+    if getattr(func, "is_view", False) or name in STILL:
+        return None
+    inputs, outputs = (
+        [leaf for leaf in leaves(each) if isinstance(leaf, torch.Tensor)] for each in ((args, kwargs), result)
+    )
+    if not outputs and not (inputs and func._schema.is_mutable):  # a question, such as where a tensor is
+        return None
+    input_ids = {id(tensor) for tensor in inputs}
+    moved = sum(map(size_of, inputs)) + sum(size_of(tensor) for tensor in outputs if id(tensor) not in input_ids)
+    moved += sum(size_of(tensor) for tensor in outputs if id(tensor) in input_ids)  # in place it is written, too
+    named = inputs if inputs else outputs
+    return (name, _shapes(named), _format(torch, named)), _flop(name, args, result), moved
 
 
 def _flop(name, args, output):

@@ -1,6 +1,7 @@
 """What a process takes besides its tensors: what it has imported, and what libraries take when they first compute."""
 
 import contextlib
+import itertools
 import os
 import signal
 
@@ -8,6 +9,8 @@ from modak_runtime.malloc import return_what_is_freed, trim
 from modak_runtime.memory.copies import Copy, from_copy
 
 _LARGEST, _PATIENCE = 1 << 28, 60  # numbers in matrices that are multiplied; seconds for all of them
+
+_UNCHANGED = bytes(flag & 0xA0 == 0xA0 for flag in range(256))  # of a page's highest byte: present and of a file
 
 
 def resident():
@@ -35,16 +38,25 @@ def small_step(torch, model, *shape, prepare=None):
     optimizer.step()
 
 
-def first_times(torch, prepare, original_pages):
+def first_times(torch, original_pages):
     """Bytes that libraries take when they compute for the first time, by kinds of operators.
 
     Another process computes it, a copy of this one: what is imported there is not imported here.
 
     Args:
-        prepare: makes a model and its optimizer those of one of several ranks; None in one process.
         original_pages: the pages of files that the script's own process has.
     """
-    return from_copy(lambda: _first_times(torch, prepare, original_pages)) or {}
+    return from_copy(lambda: _first_times(torch, original_pages)) or {}
+
+
+def first_meeting(torch, prepare, original_pages):
+    """Bytes that a process takes when it becomes one of several ranks.
+
+    Args:
+        prepare: makes a model and its optimizer those of a rank.
+        original_pages: as of ``first_times``.
+    """
+    return from_copy(lambda: _first_meeting(torch, prepare, original_pages)) or 0
 
 
 def packing(torch):
@@ -74,9 +86,21 @@ def _packed(torch, products):
     return max(0, resident() - before)
 
 
-def _first_times(torch, prepare, original_pages):
+def _first_meeting(torch, prepare, original_pages):
+    _layers_step(torch)
+    before = _resident_of_copy(original_pages)
+    _layers_step(torch, prepare)
+    return max(0, _resident_of_copy(original_pages) - before)
+
+
+def _layers_step(torch, prepare=None):
+    linear = torch.nn.Linear
+    small_step(torch, torch.nn.Sequential(linear(64, 64), torch.nn.ReLU(), linear(64, 64)), 8, 64, prepare=prepare)
+
+
+def _first_times(torch, original_pages):
     nn, sizes, before = torch.nn, {}, _resident_of_copy(original_pages)
-    small_step(torch, nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64)), 8, 64, prepare=prepare)
+    _layers_step(torch)
     kinds = {  # by what is in the names of ATen's operators: a network, and the shape of what it is given
         "": (lambda: nn.Sequential(nn.Linear(1024, 1024), nn.ReLU(), nn.LayerNorm(1024)), (256, 1024)),
         "convolution": (
@@ -117,6 +141,6 @@ def file_pages():
             if inode == "0":
                 continue
             places.seek(8 * first)
-            flags = places.read(8 * (last - first))[7::8]  # the highest byte: present is bit 7, of a file bit 5
-            pages.update(first + number for number, flag in enumerate(flags) if flag & 0xA0 == 0xA0)
+            flags = places.read(8 * (last - first))[7::8]
+            pages.update(itertools.compress(range(first, last), flags.translate(_UNCHANGED)))
     return pages

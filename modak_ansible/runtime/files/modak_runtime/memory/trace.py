@@ -7,6 +7,7 @@ allocator lays tensors out; for what is alive at a time, a test compares the two
 
 import atexit
 import functools
+import gc
 import itertools
 import os
 import sys
@@ -17,7 +18,15 @@ from modak_runtime.memory import accelerator, cached, fake, world
 from modak_runtime.memory.blocks import repeated
 from modak_runtime.memory.heap import Heap
 from modak_runtime.memory.operators import STILL, Table
-from modak_runtime.memory.resident import file_pages, first_times, import_optimisers, packing, resident, small_step
+from modak_runtime.memory.resident import (
+    file_pages,
+    first_meeting,
+    first_times,
+    import_optimisers,
+    packing,
+    resident,
+    small_step,
+)
 from modak_runtime.ranks import is_parallel
 from modak_runtime.steps import length_of
 from modak_runtime.tensors import size_of
@@ -35,17 +44,18 @@ _numbers = itertools.count()  # of loops
 def imported(torch, report, steps):
     """Begins, as soon as PyTorch is imported."""
     import_optimisers(torch)
-    device, libraries = accelerator.find(torch), packing(torch)
-    framework = resident()
-    own_pages = file_pages()
-    descriptor, ranks = world.ask()
-    strategy = os.environ["MODAK_STRATEGY"] if is_parallel() else ""
-    first_use = first_times(torch, world.prepare_alone(torch, report, strategy) if strategy else None, own_pages)
+    gc.collect()
+    gc.freeze()  # copies need not look at it, and have it in pages of their own
+    device, framework, own_pages = accelerator.find(torch), resident(), file_pages()
+    first_use = first_times(torch, own_pages)
+    copies, libraries = world.ask(), packing(torch)
+    if is_parallel():
+        prepare = world.prepare_alone(torch, report, os.environ["MODAK_STRATEGY"])
+        first_use[""] = first_use.get("", 0) + first_meeting(torch, prepare, own_pages)
     mode = fake.fake_mode()
     with mode:  # much is imported when it is first used
         small_step(torch, torch.nn.Conv2d(1, 2, 3), 2, 1, 4, 4)
-    trace = Trace(torch, report, steps, mode, framework, first_use, libraries, device)
-    trace.descriptor, trace.ranks = descriptor, ranks
+    trace = Trace(torch, report, steps, mode, framework, first_use, libraries, device, copies)
     hooks = torch.nn.modules.module
     optimizers = sys.modules["torch.optim.optimizer"]  # torch.optim itself hides it
     optimizers.register_optimizer_step_post_hook(lambda optimizer, _words, _options: trace.stepped(optimizer))
@@ -58,7 +68,7 @@ def imported(torch, report, steps):
     fake.follow_sizes(torch, trace)
     if is_parallel():
         world.begin(torch, trace)
-    ledger = fake.ledger(torch, trace)
+    ledger = fake.ledger(torch, mode, trace)
     mode.__enter__()
     ledger.__enter__()
     atexit.register(trace.ended, ledger, mode)
@@ -76,16 +86,15 @@ class Trace:
         first_use: bytes that libraries take when they compute for the first time, by parts of operators' names.
         libraries: a copy that tells what they pack matrices into and keep.
         device: the accelerator that the script could use; None without one.
+        copies: those that go on as ranks; this process may be one of them.
 
     Attributes:
-        descriptor: where what a rank has found is told; None where this is the script's own process.
-        ranks: what was told by ranks.
         mapped_from: bytes from which malloc maps a block for itself.
     """
 
-    def __init__(self, torch, report, steps, mode, framework, first_use, libraries, device):
+    def __init__(self, torch, report, steps, mode, framework, first_use, libraries, device, copies):
         self._torch, self._report, self._steps, self._mode = torch, report, steps, mode
-        self.descriptor, self.ranks, self.mapped_from = None, [], LARGEST
+        self._copies, self.mapped_from = copies, LARGEST
         self._shares = _WHOLE if is_parallel() else _SHARES
         self._first_use, self._framework, self._tracing, self._script = (
             first_use, framework, resident() - framework, None
@@ -96,7 +105,7 @@ class Trace:
         self._making = self._loop  # of the model, whole, before ranks have parts of it
         self._kinds, self._is_complete = set(), False
         self._optimizers, self._roots, self._module_sizes, self._open = {}, [], {}, []
-        self._table, self._products, self._library_blocks = Table(torch), {}, []
+        self._table, self._products, self._library_blocks = Table(), {}, []
 
     # --- tensors
 
@@ -110,8 +119,7 @@ class Trace:
             on_device: whether that was on an accelerator.
         """
         self._kinds.add(name)
-        for memory in (self._host, self._device):
-            memory.heap.at(self._loop["number"], self._share)
+        self._note_place()
         self._host.heap.ran(saves=bool(tensors) and name != "detach" and self._torch.is_grad_enabled())
         place, blocks = self._device if on_device else self._host, []
         if on_device and name in _MULTIPLY and self._accelerator and not self._library_blocks:
@@ -128,6 +136,10 @@ class Trace:
             self._take(tensor)
         for memory in (self._host, self._device):
             self._note_most(memory)
+
+    def _note_place(self):
+        for memory in (self._host, self._device):
+            memory.heap.at(self._loop["number"], self._share)
 
     def _note_most(self, place):
         alive = self._loop["alive"].setdefault(place.name, {})
@@ -151,9 +163,9 @@ class Trace:
         """Where an operator computes: on an accelerator if one of its tensors lies there."""
         return self._device if any(tensor.device.type == "cuda" for tensor in tensors) else self._host
 
-    def ran(self, func, args, kwargs, outputs):
-        """Notes what an operator has computed."""
-        self._table.ran(func, args, kwargs, outputs, self._share)
+    def ran(self, func, args, row):
+        """Notes what an operator has computed; ``row`` is of the table of operators."""
+        self._table.ran(row, self._share)
         if self._share == 1 and func.overloadpacket.__name__ in _PRODUCTS:
             left, right = args[_PRODUCTS[func.overloadpacket.__name__] :][:2]
             if self._place_of([left]) is self._device:
@@ -237,7 +249,9 @@ class Trace:
                     break
             batch_count += 1
             self._table.batch_given()
-            yield self._fake(batch)
+            fake_batch = self._fake(batch)
+            self._note_place()  # what the loop still has of the batch before is given back in this one
+            yield fake_batch
         self._share = 1
         if loop["steps"]:
             self._trained.add(id(loader))
@@ -278,7 +292,10 @@ class Trace:
     def module_begins(self, module, _inputs):
         if not self._open:
             if self._script is None:
-                self._script = max(0, resident() - self._framework - self._tracing)
+                size = resident()
+                self._script = max(0, size - self._framework - self._tracing)
+                if self._accelerator is None:  # which answers one process after the other
+                    self._copies.allow(size)
             if not any(root() is module for root in self._roots):
                 self._roots.append(weakref.ref(module))
         self._open.append((module, self._host.now + self._device.now))
@@ -371,9 +388,10 @@ class Trace:
                 self._report.memory["accelerator"] = {"base": device.base if device else 0, "setup": setup}
             first = [size for kind, size in self._first_use.items() if any(kind in name for name in self._kinds)]
             self._report.memory["computing"] = sum(first) + (self._libraries.ask([*self._products]) or 0)
-            self._report.memory["traced"] = self.ranks
-        if self.descriptor is not None and self._report.memory is not None:
-            world.tell(self.descriptor, self._report.memory)
+        if self._copies.name:
+            self._copies.tell(world.as_rank(self._report.memory) if self._report.memory else None)
+        elif self._report.memory is not None:
+            self._report.memory["traced"] = [rank for way in self._copies.answers() for rank in way]
 
 
 class _Place:

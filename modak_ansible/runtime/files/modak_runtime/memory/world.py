@@ -6,12 +6,12 @@ of parameters, what is gathered and what goes to other stages are in the trace. 
 
 import functools
 import importlib
-import json
 import os
 import resource
 
 from modak_runtime.malloc import NO_CACHES
 from modak_runtime.memory import fake
+from modak_runtime.memory.copies import Copies
 from modak_runtime.ranks import STRATEGIES, Rank
 from modak_runtime.tensors import size_of
 
@@ -25,34 +25,22 @@ _LONGEST = 480  # seconds of a processor in which one rank is traced: recurrent 
 
 
 def ask():
-    """Has copies of this process go on as ranks, one after the other: of MODAK_TRACE_RANKS, in MODAK_TRACE_WAYS.
+    """Has copies of this process go on as ranks of MODAK_TRACE_RANKS, in MODAK_TRACE_WAYS.
 
-    Returns:
-        in the copy, the descriptor that it tells what it found; in this process None, and what all copies have told
-        of ways of which all have: the largest rank may be the one that has not.
+    A way counts only if all of its ranks were traced: the largest may be the one that was not.
     """
-    world, reports = int(os.environ.pop("MODAK_TRACE_RANKS", "") or 1), []
+    world = int(os.environ.pop("MODAK_TRACE_RANKS", "") or 1)
     ways = os.environ.pop("MODAK_TRACE_WAYS", "").split() or STRATEGIES
-    for strategy in ways if world > 1 else ():
-        stages = int(strategy.partition("_")[2] or world) if strategy.startswith("pipeline") else 1
-        of_way = []
-        for number in sorted({0, stages // 2, stages - 1}):
-            reading, writing = os.pipe()
-            copy = os.fork()
-            if not copy:
-                os.close(reading)
-                _become(strategy, number, world)
-                return writing, []
-            os.close(writing)
-            with os.fdopen(reading) as pipe:
-                report = pipe.read()
-            os.waitpid(copy, 0)
-            if not report:
-                break
-            of_way.append(json.loads(report))
-        else:
-            reports += of_way
-    return None, reports
+    copies = Copies([[(way, number) for number in _numbers(way, world)] for way in ways] if world > 1 else [])
+    if copies.name:
+        _become(*copies.name, world)
+    return copies
+
+
+def _numbers(way, world):
+    """Of ranks that differ: of a pipeline the first, the last, and one between them."""
+    stages = int(way.partition("_")[2] or world) if way.startswith("pipeline") else 1
+    return sorted({0, stages // 2, stages - 1})
 
 
 def _become(strategy, number, world):
@@ -70,15 +58,14 @@ def _become(strategy, number, world):
     resource.setrlimit(resource.RLIMIT_CPU, (int(used) + _LONGEST, hard))  # whose signal ends it
 
 
-def tell(writing, memory):
-    """Tells the process that asked what its copy has found as a rank."""
+def as_rank(memory):
+    """What a copy has found as a rank."""
     identity = {
         "strategy": os.environ["MODAK_STRATEGY"],
         "ranks": int(os.environ["WORLD_SIZE"]),
         "rank": int(os.environ["RANK"]),
     }
-    with os.fdopen(writing, "w") as pipe:
-        json.dump({**identity, **{name: memory[name] for name in ("computing", "setup", "loops")}}, pipe)
+    return {**identity, **{name: memory[name] for name in ("computing", "setup", "loops")}}
 
 
 def begin(torch, trace):
@@ -92,6 +79,7 @@ def begin(torch, trace):
         if hasattr(torch.distributed, name):
             setattr(torch.distributed, name, _sent(torch, name, trace))
     processes.meet, processes.Ranks = _meet, _alike(processes.Ranks, trace)
+    processes.keep_small_apart = lambda: None  # its room is in the trace
     watched.begin = consistency.look = lambda *_words: None  # the latter sums numbers that are not there
     call.near, call.Buffers.share = _near, _shared(call.Buffers.share)
     Flow._sizes_of_fakes, call.Pipe.broadcast = _real(Flow._sizes_of_fakes), lambda _self, _source, value: value or 0

@@ -1,0 +1,136 @@
+"""Operators that were traced before, with tensors of the same sizes: what they gave, without asking PyTorch again.
+
+A training does the same from step to step, and most of a step from layer to layer. PyTorch has such a cache for its
+fake tensors, too, the keys of which alone take longer than all of this.
+"""
+
+import operator
+
+_WITH_NUMBERS = {"data_dependent_output", "dynamic_output_shape", "inplace_view"}  # tags: more than sizes decides
+_WITH_MASKS = "index"  # has such a tag for masks; of these fake tensors give nothing
+_RECURRENT = {"mkldnn_rnn_layer", "mkldnn_rnn_layer_backward"}  # what a trace makes of these depends on malloc, too
+_MAKING = {"empty", "empty_strided", "full", "ones", "rand", "randn", "zeros"}  # of nothing but sizes
+
+
+class Known:
+    """What operators gave in one process, of fake tensors of the processor's memory.
+
+    Args:
+        torch: the module.
+        mode: makes tensors fake.
+    """
+
+    def __init__(self, torch, mode):
+        from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manager
+
+        self._torch, self._mode, self._kind, self._in_kernel = torch, mode, FakeTensor, in_kernel_invocation_manager
+        self._words = {int, float, bool, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format}
+        self._processor = torch.device("cpu")
+        self._calls = {}
+
+    def key_of(self, func, args, kwargs):
+        """All that decides what an operator gives; None where that is more than sizes and the like."""
+        key = [func]
+        fake_count = self._describe([*args, *kwargs, *kwargs.values()] if kwargs else args, key)
+        if fake_count == 0 and func.overloadpacket.__name__ in _MAKING:
+            key.append(self._torch.get_default_dtype())
+        elif not fake_count:
+            return None
+        return tuple(key)
+
+    def get(self, key):
+        """What is known of such a call: a function of its arguments that gives the same again, and what was kept."""
+        return self._calls.get(key, (None, None))
+
+    def keep(self, key, func, args, kwargs, outputs, more):
+        """Keeps what an operator has given, if it would give the same again, and what else is known of such a call."""
+        if key is not None and self.key_of(func, args, kwargs) == key:  # it has changed no sizes
+            again = self._again(func, args, kwargs, outputs)
+            if again is not None:
+                self._calls[key] = again, more
+
+    def _describe(self, args, key):
+        """Adds what an operator is given to a key; of how many fake tensors, None where it cannot be described."""
+        count = 0
+        for arg in args:
+            kind = type(arg)
+            if kind is self._kind:
+                if arg.constant is not None or arg.fake_device != self._processor or arg.dtype.is_complex:
+                    return None
+                key += (arg.shape, arg.stride(), arg.dtype, arg.requires_grad)
+                count += 1
+            elif kind in self._words:
+                key += (kind, arg)
+            elif kind is list or kind is tuple:
+                key.append(len(arg))
+                inner_count = self._describe(arg, key)
+                if inner_count is None:
+                    return None
+                count += inner_count
+            elif kind is self._torch.Tensor:  # a real one, of which a fake one is made
+                key += (kind, arg.shape, arg.stride(), arg.dtype)
+            else:
+                return None
+        return count
+
+    def _again(self, func, args, kwargs, outputs):
+        """A function that gives what an operator gave; None where only PyTorch knows."""
+        torch, name = self._torch, func.overloadpacket.__name__
+        tags = {tag.name for tag in func.tags} & _WITH_NUMBERS
+        if func.namespace != "aten" or name in _RECURRENT or (tags and name != _WITH_MASKS):
+            return None
+        tensors = [each for each in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+        if func._schema.is_mutable and any(type(tensor) is not self._kind for tensor in tensors):
+            return None
+        memories = [tensor.untyped_storage()._cdata for tensor in tensors]
+        is_given = any(tensor is outputs for tensor in tensors)
+        if getattr(func, "is_view", False) or (self._lies_in(memories[:1], outputs) and not is_given):
+            return self._look
+        if not isinstance(outputs, (tuple, list)):
+            make = self._maker(args, memories, outputs)
+            return make and (lambda _func, args, _kwargs: make(args))
+        kind, makers = type(outputs), [self._maker(args, memories, output) for output in outputs]
+        if None in makers or kind not in (tuple, list):
+            return None
+        return lambda _func, args, _kwargs: kind([make(args) for make in makers])
+
+    def _look(self, func, args, kwargs):
+        """Another tensor in the same memory."""
+        with self._in_kernel(self._mode):
+            views = func(*args, **kwargs)
+        if isinstance(views, self._torch.Tensor):
+            return self._kind(self._mode, views, self._processor)
+        return [self._kind(self._mode, view, self._processor) for view in views]
+
+    def _maker(self, args, memories, output):
+        """Makes one output of the arguments: one of them, or a tensor like that; None where it is something else."""
+        if output is None:
+            return lambda _args: None
+        for place, arg in enumerate(args):
+            if arg is output and type(arg) is self._kind:
+                return operator.itemgetter(place)
+        if not self._fills_its_memory(output) or self._lies_in(memories, output):
+            return None
+        empty, alone = self._torch.empty_strided, self._torch._C._DisableTorchDispatch
+        mode, kind, processor = self._mode, self._kind, self._processor
+        sizes, strides, dtype = tuple(output.shape), output.stride(), output.dtype
+        memories.append(output.untyped_storage()._cdata)
+
+        def make(_args):
+            with alone():
+                sized = empty(sizes, strides, dtype=dtype, device="meta")
+            return kind(mode, sized, processor)
+
+        return make
+
+    def _lies_in(self, memories, output):
+        return type(output) is self._kind and output.untyped_storage()._cdata in memories
+
+    def _fills_its_memory(self, output):
+        """Whether a tensor is a plain one that begins and ends where its memory does."""
+        if type(output) is not self._kind or output.constant is not None or output.requires_grad:
+            return False
+        last = sum((size - 1) * stride for size, stride in zip(output.shape, output.stride()))
+        size = (last + 1) * output.element_size() if output.numel() else 0
+        is_of_processor = output.fake_device == self._processor and not output.dtype.is_complex
+        return is_of_processor and not output.storage_offset() and output.untyped_storage().nbytes() == size
