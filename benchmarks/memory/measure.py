@@ -1,6 +1,6 @@
 """Traces the models of train.py, trains them, and holds their peaks against what the traces say.
 
-python benchmarks/memory/measure.py PYTHON RECORDS.jsonl [MODEL ...] [--trace] [--copies]
+python benchmarks/memory/measure.py PYTHON RECORDS.jsonl [MODEL ...] [--trace] [--copies] [--seconds]
 
 PYTHON is an interpreter with PyTorch. Each model is traced once, then trained three times for four steps by one process
 and by two in each way that `prepare` has; the records get a line each, with the peaks of all ranks of each run. They
@@ -8,6 +8,7 @@ give back what they free, as ranks do that have little room. Where blocks come t
 counts, and of the three runs the one in the middle. With `--trace` traces are made anew, measured peaks stay.
 With `--copies` it is four processes, pairs of which have a copy of the model each, and the law for ranks that were not
 traced is held against the peaks, too.
+With `--seconds` nothing is trained: each model is traced five times as 64 ranks, in the ways that a plan asks for.
 Without PYTHON, as `-`, the records alone are looked at. The table of docs/memory.md is what it prints.
 """
 
@@ -24,7 +25,9 @@ from pathlib import Path
 from statistics import median
 from typing import IO, Any
 
+from modak_ansible.model.distributed import Distributed
 from modak_ansible.model.measured.need import Need, peak_of
+from modak_ansible.planning.tracing import traced_meshes
 from modak_ansible.runtime import FILES
 
 SCRIPT = Path(__file__).with_name("train.py")
@@ -44,6 +47,7 @@ COPIES: Ways = ((4, "tensor_2"), (4, "pipeline_2"), (4, "fsdp_2"))
 _MARKS = {"last": " °", "later": " +", "held out": "", "seen": " *"}  # in the order of the table
 MIB = 1 << 20
 RUNS = 3
+MANY, ROUNDS, SECONDS = 64, 5, 10  # ranks, traces of each model, and how long one is to take at most
 Started = tuple[subprocess.Popen[bytes], IO[bytes]]
 
 
@@ -134,6 +138,36 @@ def measure(python: str, records: Path, models: list[str], traces_again: bool, w
         sys.stderr.write(f"{model}\n")
 
 
+def measure_seconds(python: str, records: Path, models: list[str]) -> None:
+    """Adds how long traces of each model take, one model after the other in each of the rounds."""
+    lines = [json.loads(line) for line in records.read_text().splitlines()] if records.exists() else []
+    ways: Ways = tuple((MANY, mesh.name) for mesh in traced_meshes(Distributed(), MANY))
+    for _ in range(ROUNDS):
+        for model in models:
+            line = next((each for each in lines if each["model"] == model), None)
+            if line is None:
+                line = {"model": model, "ranks": MANY, "seconds": []}
+                lines.append(line)
+            trace = traced(python, [model], ways)
+            line["seconds"].append(trace["seconds"])
+            line["traced"] = [f"{each['strategy']} {each['rank']}" for each in trace["traced"]]
+            records.write_text("".join(json.dumps(each, sort_keys=True) + "\n" for each in lines))
+            sys.stderr.write(f"{model} {trace['seconds']} s\n")
+
+
+def table_of_seconds(records: Path) -> str:
+    """Seconds of traces, quick ones first."""
+    lines = ["| model | seconds, the middle of all | least | most | ranks that were traced |", "|---|---|---|---|---|"]
+    found = [json.loads(line) for line in records.read_text().splitlines()]
+    for each in sorted(found, key=lambda each: median(each["seconds"])):
+        seconds = each["seconds"]
+        row = each["model"], f"{median(seconds):.1f}", min(seconds), max(seconds), len(each["traced"])
+        lines.append(f"| {' | '.join(map(str, row))} |")
+    middles = [median(each["seconds"]) for each in found]
+    within = sum(each <= SECONDS for each in middles)
+    return "\n".join([*lines, "", f"- {within} of {len(middles)} within {SECONDS} s, median {median(middles):.1f} s"])
+
+
 def need_of(trace: dict[str, Any]) -> Need:
     """A trace as plans have it."""
     return Need.model_validate(
@@ -220,10 +254,14 @@ def _summary(name: str, errors: list[tuple[float, str]]) -> str:
 def main() -> None:
     words = [each for each in sys.argv[1:] if not each.startswith("--")]
     ways, shown = (COPIES, table_of_copies) if "--copies" in sys.argv else (STRATEGIES, table)
+    if "--seconds" in sys.argv:
+        shown = table_of_seconds
     if len(words) < 2:
         sys.exit(__doc__)
     python, records = words[0], Path(words[1])
-    if python != "-":
+    if python != "-" and "--seconds" in sys.argv:
+        measure_seconds(python, records, words[2:] or [*GROUPS])
+    elif python != "-":
         measure(python, records, words[2:] or [*GROUPS], "--trace" in sys.argv, ways)
     sys.stdout.write(shown(records) + "\n")
 

@@ -60,11 +60,11 @@ def _as_rank(request: Request) -> tuple[tuple[str, str], ...]:
     is_prepared = request.application.prepares and request.parallelism is None
     if not is_prepared or ranks == 1:
         return ()
-    ways = " ".join(mesh.name for mesh in _traced(request.application.distributed or Distributed(), ranks))
+    ways = " ".join(mesh.name for mesh in traced_meshes(request.application.distributed or Distributed(), ranks))
     return (_RANKS, str(ranks)), (_WAYS, ways)
 
 
-def _traced(distributed: Distributed, ranks: int) -> list[Mesh]:
+def traced_meshes(distributed: Distributed, ranks: int) -> list[Mesh]:
     """Each strategy of all ranks, and copies in as few parts as can be, or in as many as are asked for."""
     all_meshes, requested = [*meshes(ranks)], distributed.mesh(ranks)
     if requested and distributed.degree:

@@ -33,4 +33,4 @@ def test_a_way_counts_only_if_all_of_its_ranks_were_traced(tmp_path: Path):
     words = [sys.executable, "-c", _ASKS, str(FILES), str(tmp_path / "begun")]
     found = subprocess.run(words, env={**os.environ, **asked}, capture_output=True, text=True, check=True)
     assert json.loads(found.stdout) == [["ddp", 0], ["fsdp", 0]]
-    assert (tmp_path / "begun").read_text().splitlines() == ["pipeline 0", "ddp 0", "fsdp 0"]  # no other one in vain
+    assert (tmp_path / "begun").read_text().splitlines() == ["pipeline 0", "fsdp 0", "ddp 0"]  # no other one in vain

@@ -128,8 +128,9 @@ class Copies:
 
     def _mind(self, groups, at_a_time, original):
         """Begins them all, and tells what they have told; goes on in each of them."""
-        largest_first = sorted(range(len(groups)), key=lambda place: -len(groups[place]))  # the last one runs alone
-        waiting = [(place, name) for place in largest_first for name in groups[place]]
+        # The last copy runs alone: it is to be one of a small group, and the first groups are the simplest.
+        order = sorted(range(len(groups)), key=lambda place: (len(groups[place]), place), reverse=True)
+        waiting = [(place, name) for place in order for name in groups[place]]
         running, found, failed = {}, {}, set()
         while waiting or running:
             while waiting and len(running) < at_a_time:

@@ -83,8 +83,10 @@ class Known:
         if func._schema.is_mutable and any(type(tensor) is not self._kind for tensor in tensors):
             return None
         memories = [tensor.untyped_storage()._cdata for tensor in tensors]
-        is_given = any(tensor is outputs for tensor in tensors)
-        if getattr(func, "is_view", False) or (self._lies_in(memories[:1], outputs) and not is_given):
+        found = outputs if isinstance(outputs, (tuple, list)) else [outputs]
+        are_given = any(tensor is output for tensor in tensors for output in found)
+        is_view = bool(found) and all(self._lies_in(memories[:1], output) for output in found) and not are_given
+        if getattr(func, "is_view", False) or is_view:  # unsafe_split and its kin do not say so
             return self._look
         if not isinstance(outputs, (tuple, list)):
             make = self._maker(args, memories, outputs)

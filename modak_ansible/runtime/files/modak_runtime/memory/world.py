@@ -70,7 +70,7 @@ def as_rank(memory):
 
 def begin(torch, trace):
     """Has prepare make this process the rank of MODAK_STRATEGY that RANK and WORLD_SIZE say."""
-    from modak_runtime.parallel import consistency, processes
+    from modak_runtime.parallel import consistency, norm, processes
     from modak_runtime.parallel.alive import watched
     from modak_runtime.parallel.stages import call
     from modak_runtime.parallel.stages.placed import Flow
@@ -81,6 +81,7 @@ def begin(torch, trace):
     processes.meet, processes.Ranks = _meet, _alike(processes.Ranks, trace)
     processes.keep_small_apart = lambda: None  # its room is in the trace
     watched.begin = consistency.look = lambda *_words: None  # the latter sums numbers that are not there
+    norm.count_of = len  # of numbers that are not there: one of each rank
     call.near, call.Buffers.share = _near, _shared(call.Buffers.share)
     Flow._sizes_of_fakes, call.Pipe.broadcast = _real(Flow._sizes_of_fakes), lambda _self, _source, value: value or 0
     meshes = importlib.import_module("torch.distributed.device_mesh")

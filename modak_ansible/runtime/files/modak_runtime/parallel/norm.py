@@ -145,10 +145,16 @@ def _moments(torch, ranks, values, counts):
     mean = values.mean(dims)
     around = (values - _beside(values, mean)).square_().sum(dims)
     own_moments = torch.cat([mean, around, mean.new_tensor([size])])
-    moments = [torch.empty_like(own_moments) for _ in range(ranks.samples.size)]
-    ranks.guarded(torch.distributed.all_gather, moments, own_moments, group=ranks.samples.group)
-    counted = [moment for moment in torch.stack(moments) if moment[-1] > 0]
-    count = sum(float(moment[-1]) for moment in counted)
-    mean_of_all = sum(moment[:channels] * moment[-1] for moment in counted) / count
-    spread = sum(moment[channels:-1] + moment[-1] * (moment[:channels] - mean_of_all).square() for moment in counted)
+    moments = own_moments.new_empty(ranks.samples.size, 2 * channels + 1)  # all at once: there may be hundreds of ranks
+    ranks.guarded(torch.distributed.all_gather, [*moments.unbind()], own_moments, group=ranks.samples.group)
+    sizes = moments[:, -1:]
+    moments = moments.masked_fill(sizes == 0, 0)  # those of no sample are no numbers
+    means, count = moments[:, :channels], count_of(sizes)
+    mean_of_all = (means * sizes).sum(0) / count
+    spread = (moments[:, channels:-1] + sizes * (means - mean_of_all).square()).sum(0)
     return mean_of_all, spread / count, count
+
+
+def count_of(sizes):
+    """Values of each channel, of all ranks."""
+    return float(sizes.sum())
