@@ -60,6 +60,10 @@ def ledger(torch, mode, trace):
         return outputs, usage, row
 
     class Ledger(TorchDispatchMode):
+        @classmethod
+        def _should_skip_dynamo(cls):  # which would go through its frames for each operator; nothing is compiled here
+            return False
+
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             # a DTensor: of what it is made of, each by itself
             if any(hasattr(tensor_type, "full_tensor") for tensor_type in types):

@@ -26,7 +26,8 @@ class Known:
         self._torch, self._mode, self._kind, self._in_kernel = torch, mode, FakeTensor, in_kernel_invocation_manager
         self._words = {int, float, bool, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format}
         self._processor = torch.device("cpu")
-        self._calls = {}
+        self._calls, self._attributes = {}, None
+        self._has_no_numbers = getattr(torch._C, "_set_throw_on_mutable_data_ptr", lambda _tensor: None)
 
     def key_of(self, func, args, kwargs):
         """All that decides what an operator gives; None where that is more than sizes and the like."""
@@ -101,8 +102,21 @@ class Known:
         with self._in_kernel(self._mode):
             views = func(*args, **kwargs)
         if isinstance(views, self._torch.Tensor):
-            return self._kind(self._mode, views, self._processor)
-        return [self._kind(self._mode, view, self._processor) for view in views]
+            return self._fake(views)
+        return [self._fake(view) for view in views]
+
+    def _fake(self, sized):
+        """A fake tensor as PyTorch makes it, which looks at what it is given each time anew."""
+        if self._attributes is None:
+            first = self._kind(self._mode, sized, self._processor)
+            self._attributes = dict(vars(first))
+            return first
+        fake = self._torch.Tensor._make_subclass(
+            self._kind, sized, False, dispatch_device=True, device_for_backend_keys=self._processor
+        )
+        self._has_no_numbers(fake)
+        vars(fake).update(self._attributes)
+        return fake
 
     def _maker(self, args, memories, output):
         """Makes one output of the arguments: one of them, or a tensor like that; None where it is something else."""
@@ -113,15 +127,14 @@ class Known:
                 return operator.itemgetter(place)
         if not self._fills_its_memory(output) or self._lies_in(memories, output):
             return None
-        empty, alone = self._torch.empty_strided, self._torch._C._DisableTorchDispatch
-        mode, kind, processor = self._mode, self._kind, self._processor
+        empty, alone, fake = self._torch.empty_strided, self._torch._C._DisableTorchDispatch, self._fake
         sizes, strides, dtype = tuple(output.shape), output.stride(), output.dtype
         memories.append(output.untyped_storage()._cdata)
 
         def make(_args):
             with alone():
                 sized = empty(sizes, strides, dtype=dtype, device="meta")
-            return kind(mode, sized, processor)
+            return fake(sized)
 
         return make
 
