@@ -12,6 +12,7 @@ import sys
 import tempfile
 import traceback
 import warnings
+from unittest import mock
 
 import numpy as np
 import torch
@@ -266,9 +267,19 @@ class Attending(nn.Module):
 def case_short_attention_in_bf16_is_computed_in_single_precision():
     stock = nn.functional.scaled_dot_product_attention
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), mock.patch.object(torch.cpu, "_is_amx_tile_supported", bool):
             warnings.simplefilter("error")
             attend_in_bf16(stock)
+    finally:
+        nn.functional.scaled_dot_product_attention = stock
+
+
+def case_attention_stays_in_bf16_where_there_are_tiles_for_it():
+    stock = nn.functional.scaled_dot_product_attention
+    try:
+        with mock.patch.object(torch.cpu, "_is_amx_tile_supported", lambda: True):
+            prepared("precision=bf16", nn.Linear(2, 2))
+        assert nn.functional.scaled_dot_product_attention is stock
     finally:
         nn.functional.scaled_dot_product_attention = stock
 
