@@ -116,14 +116,28 @@ def run(python: str, model: str, ranks: int, strategy: str) -> tuple[list[int], 
     return peaks, refused
 
 
+def lines_of(records: Path) -> list[dict[str, Any]]:
+    """Of a file, which may not be there yet."""
+    return [json.loads(line) for line in records.read_text().splitlines()] if records.exists() else []
+
+
+def line_of(lines: list[dict[str, Any]], new: dict[str, Any]) -> dict[str, Any]:
+    """That of the same model, or the new one, which becomes one of them."""
+    found = next((each for each in lines if each["model"] == new["model"]), None)
+    if found is None:
+        lines.append(new)
+    return found or new
+
+
+def write(records: Path, lines: list[dict[str, Any]]) -> None:
+    records.write_text("".join(json.dumps(each, sort_keys=True) + "\n" for each in lines))
+
+
 def measure(python: str, records: Path, models: list[str], traces_again: bool, ways: Ways) -> None:
     """Adds what the records do not have yet of each model."""
-    lines = [json.loads(line) for line in records.read_text().splitlines()] if records.exists() else []
+    lines = lines_of(records)
     for model in models:
-        line = next((each for each in lines if each["model"] == model), None)
-        if line is None:
-            line = {"model": model, "runs": []}
-            lines.append(line)
+        line = line_of(lines, {"model": model, "runs": []})
         for ranks, strategy in ways:
             found = next((each for each in line["runs"] if each["strategy"] == strategy), None)
             if found is None:
@@ -134,31 +148,28 @@ def measure(python: str, records: Path, models: list[str], traces_again: bool, w
                 found.update({"refused": refused} if refused else {"peaks": [*found["peaks"], peaks]})
         if traces_again or "trace" not in line:
             line["trace"] = traced(python, [model], ways)
-        records.write_text("".join(json.dumps(each, sort_keys=True) + "\n" for each in lines))
+        write(records, lines)
         sys.stderr.write(f"{model}\n")
 
 
 def measure_seconds(python: str, records: Path, models: list[str]) -> None:
     """Adds how long traces of each model take, one model after the other in each of the rounds."""
-    lines = [json.loads(line) for line in records.read_text().splitlines()] if records.exists() else []
+    lines = lines_of(records)
     ways: Ways = tuple((MANY, mesh.name) for mesh in traced_meshes(Distributed(), MANY))
     for _ in range(ROUNDS):
         for model in models:
-            line = next((each for each in lines if each["model"] == model), None)
-            if line is None:
-                line = {"model": model, "ranks": MANY, "seconds": []}
-                lines.append(line)
+            line = line_of(lines, {"model": model, "ranks": MANY, "seconds": []})
             trace = traced(python, [model], ways)
             line["seconds"].append(trace["seconds"])
             line["traced"] = [f"{each['strategy']} {each['rank']}" for each in trace["traced"]]
-            records.write_text("".join(json.dumps(each, sort_keys=True) + "\n" for each in lines))
+            write(records, lines)
             sys.stderr.write(f"{model} {trace['seconds']} s\n")
 
 
 def table_of_seconds(records: Path) -> str:
     """Seconds of traces, quick ones first."""
     lines = ["| model | seconds, the middle of all | least | most | ranks that were traced |", "|---|---|---|---|---|"]
-    found = [json.loads(line) for line in records.read_text().splitlines()]
+    found = lines_of(records)
     for each in sorted(found, key=lambda each: median(each["seconds"])):
         seconds = each["seconds"]
         row = each["model"], f"{median(seconds):.1f}", min(seconds), max(seconds), len(each["traced"])
@@ -186,7 +197,7 @@ def table(records: Path) -> str:
     lines = [f"| model | {columns.rstrip()}", "|---" * (1 + 2 * len(STRATEGIES)) + "|"]
     off: dict[tuple[str, str], list[tuple[float, str]]] = {}
     above: list[float] = []
-    found = [json.loads(line) for line in records.read_text().splitlines()]
+    found = lines_of(records)
     groups = [*_MARKS]
     for record in sorted(found, key=lambda each: groups.index(GROUPS[each["model"]])):
         need, group, cells = need_of(record["trace"]), GROUPS[record["model"]], []
@@ -217,7 +228,7 @@ def table_of_copies(records: Path) -> str:
     lines = [f"| model | {columns.rstrip()}", "|---" * (1 + 3 * len(COPIES)) + "|"]
     off: dict[tuple[str, str], list[tuple[float, str]]] = {}
     above: dict[str, float] = {}
-    for record in map(json.loads, records.read_text().splitlines()):
+    for record in lines_of(records):
         need, cells = need_of(record["trace"]), []
         laws = {"traced": need, "the law": need.model_copy(update={"traced": ()})}
         for run in record["runs"]:
@@ -253,16 +264,17 @@ def _summary(name: str, errors: list[tuple[float, str]]) -> str:
 
 def main() -> None:
     words = [each for each in sys.argv[1:] if not each.startswith("--")]
-    ways, shown = (COPIES, table_of_copies) if "--copies" in sys.argv else (STRATEGIES, table)
-    if "--seconds" in sys.argv:
-        shown = table_of_seconds
     if len(words) < 2:
         sys.exit(__doc__)
-    python, records = words[0], Path(words[1])
-    if python != "-" and "--seconds" in sys.argv:
-        measure_seconds(python, records, words[2:] or [*GROUPS])
-    elif python != "-":
-        measure(python, records, words[2:] or [*GROUPS], "--trace" in sys.argv, ways)
+    python, records, models = words[0], Path(words[1]), words[2:] or [*GROUPS]
+    if "--seconds" in sys.argv:
+        if python != "-":
+            measure_seconds(python, records, models)
+        sys.stdout.write(table_of_seconds(records) + "\n")
+        return
+    ways, shown = (COPIES, table_of_copies) if "--copies" in sys.argv else (STRATEGIES, table)
+    if python != "-":
+        measure(python, records, models, "--trace" in sys.argv, ways)
     sys.stdout.write(shown(records) + "\n")
 
 

@@ -101,7 +101,7 @@ def _share(torch, report, objects):
 
 @contextlib.contextmanager
 def _garbage_stays(name):
-    """Looks for none while PyTorch is imported to be traced: among what stays that takes a fifth of a short trace."""
+    """Looks for none while PyTorch is imported to be traced: among what stays that takes a fifth of the import."""
     pauses = name == "torch" and os.environ.get("MODAK_TRACE") == "memory" and gc.isenabled()
     if pauses:
         gc.disable()

@@ -145,14 +145,15 @@ class Copies:
             for pipe in ready:
                 number, place, name, texts = running[pipe]
                 texts.append(os.read(pipe, 1 << 16))
-                if not texts[-1]:
-                    del running[pipe]
-                    os.close(pipe)
-                    os.waitpid(number, 0)
-                    try:
-                        found[name] = json.loads(b"".join(texts))
-                    except ValueError:  # it has ended before it told all
-                        failed.add(place)
+                if texts[-1]:
+                    continue
+                del running[pipe]
+                os.close(pipe)
+                os.waitpid(number, 0)
+                try:
+                    found[name] = json.loads(b"".join(texts))
+                except ValueError:  # it has ended before it told all
+                    failed.add(place)
         answers = [[found[name] for name in names] for place, names in enumerate(groups) if place not in failed]
         with os.fdopen(self._tells, "w") as pipe:
             json.dump(answers, pipe)

@@ -140,8 +140,7 @@ def _whole_numbers(torch, func, args, kwargs, leaves):
         return None
     if not tensors and func.overloadpacket.__name__ not in ("randint", "randperm", "arange"):
         return None
-    with real_tensors():
-        outputs = func(*args, **kwargs)
+    outputs = _really(func, *args, **kwargs)
     output_tensors = [leaf for leaf in torch.utils._pytree.tree_leaves(outputs) if isinstance(leaf, torch.Tensor)]
     return outputs if all(_is_real(tensor) for tensor in output_tensors) else None
 

@@ -84,18 +84,18 @@ class Known:
         if func._schema.is_mutable and any(type(tensor) is not self._kind for tensor in tensors):
             return None
         memories = [tensor.untyped_storage()._cdata for tensor in tensors]
-        found = outputs if isinstance(outputs, (tuple, list)) else [outputs]
+        are_several = isinstance(outputs, (tuple, list))
+        found = outputs if are_several else [outputs]
         are_given = any(tensor is output for tensor in tensors for output in found)
         is_view = bool(found) and all(self._lies_in(memories[:1], output) for output in found) and not are_given
         if getattr(func, "is_view", False) or is_view:  # unsafe_split and its kin do not say so
             return self._look
-        if not isinstance(outputs, (tuple, list)):
-            make = self._maker(args, memories, outputs)
-            return make and (lambda _func, args, _kwargs: make(args))
-        kind, makers = type(outputs), [self._maker(args, memories, output) for output in outputs]
-        if None in makers or kind not in (tuple, list):
+        makers = [self._maker(args, memories, output) for output in found]
+        if None in makers:
             return None
-        return lambda _func, args, _kwargs: kind([make(args) for make in makers])
+        if are_several:
+            return lambda _func, args, _kwargs: [make(args) for make in makers]
+        return lambda _func, args, _kwargs: makers[0](args)
 
     def _look(self, func, args, kwargs):
         """Another tensor in the same memory."""
@@ -106,7 +106,7 @@ class Known:
         return [self._fake(view) for view in views]
 
     def _fake(self, sized):
-        """A fake tensor as PyTorch makes it, which looks at what it is given each time anew."""
+        """A fake tensor like PyTorch's own, made without what it checks of each."""
         if self._attributes is None:
             first = self._kind(self._mode, sized, self._processor)
             self._attributes = dict(vars(first))

@@ -157,4 +157,4 @@ def _moments(torch, ranks, values, counts):
 
 def count_of(sizes):
     """Values of each channel, of all ranks."""
-    return float(sizes.sum())
+    return float(sizes.double().sum())  # single precision counts to 16 million
