@@ -1,14 +1,18 @@
 """Operators that were traced before, with tensors of the same sizes: what they gave, without asking PyTorch again.
 
 A training does the same from step to step, and most of a step from layer to layer. PyTorch has such a cache for its
-fake tensors, too, the keys of which alone take longer than all of this.
+fake tensors, too, the keys of which alone take longer than all of this. Of other sizes is known what needs no question:
+views, and operators that take each element by itself.
 """
 
+import functools
+import itertools
 import operator
 
 _WITH_NUMBERS = {"data_dependent_output", "dynamic_output_shape", "inplace_view"}  # tags: more than sizes decides
 _WITH_MASKS = "index"  # has such a tag for masks; of these fake tensors give nothing
 _RECURRENT = {"mkldnn_rnn_layer", "mkldnn_rnn_layer_backward"}  # what a trace makes of these depends on malloc, too
+_NUMBERS = {int, float}
 _MAKING = {"empty", "empty_strided", "full", "ones", "rand", "randn", "zeros"}  # of nothing but sizes
 
 
@@ -26,13 +30,14 @@ class Known:
         self._torch, self._mode, self._kind, self._in_kernel = torch, mode, FakeTensor, in_kernel_invocation_manager
         self._words = {int, float, bool, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format}
         self._processor = torch.device("cpu")
-        self._calls, self._attributes = {}, None
+        self._calls, self._kinds, self._views, self._attributes = {}, {}, set(), None
         self._has_no_numbers = getattr(torch._C, "_set_throw_on_mutable_data_ptr", lambda _tensor: None)
 
     def key_of(self, func, args, kwargs):
         """All that decides what an operator gives; None where that is more than sizes and the like."""
         key = [func]
-        fake_count = self._describe([*args, *kwargs, *kwargs.values()] if kwargs else args, key)
+        words = self._words - _NUMBERS if self._torch.Tag.pointwise in func.tags else self._words
+        fake_count = self._describe([*args, *kwargs, *kwargs.values()] if kwargs else args, key, words)
         if fake_count == 0 and func.overloadpacket.__name__ in _MAKING:
             key.append(self._torch.get_default_dtype())
         elif not fake_count:
@@ -43,15 +48,57 @@ class Known:
         """What is known of such a call: a function of its arguments that gives the same again, and what was kept."""
         return self._calls.get(key, (None, None))
 
+    def get_alike(self, key, func, args, kwargs):
+        """The same function, from a call with other sizes; None where it would depend on them."""
+        if key is None:
+            return None
+        return self._look if func in self._views else self._kinds.get(self._kind_of(func, args, kwargs))
+
     def keep(self, key, func, args, kwargs, outputs, more):
         """Keeps what an operator has given, if it would give the same again, and what else is known of such a call."""
         if key is not None and self.key_of(func, args, kwargs) == key:  # it has changed no sizes
             again = self._again(func, args, kwargs, outputs)
             if again is not None:
                 self._calls[key] = again, more
+                self._keep_alike(func, args, kwargs, outputs, again)
 
-    def _describe(self, args, key):
-        """Adds what an operator is given to a key; of how many fake tensors, None where it cannot be described."""
+    def keep_again(self, key, again, more):
+        """Keeps what was known of a call with other sizes."""
+        self._calls[key] = again, more
+
+    def _keep_alike(self, func, args, kwargs, outputs, again):
+        if getattr(func, "is_view", False):
+            self._views.add(func)
+        kind = self._kind_of(func, args, kwargs)
+        if kind is None or type(outputs) is not self._kind:
+            return
+        if any(outputs is arg for arg in args):
+            self._kinds[kind] = again
+        elif _lies_in_order(outputs) and outputs.shape == args[0].shape:
+            self._kinds[kind] = functools.partial(self._make_alike, outputs.dtype)
+
+    def _kind_of(self, func, args, kwargs):
+        """What decides what an operator gives besides the size of all its tensors; None where there is more."""
+        if self._torch.Tag.pointwise not in func.tags or not args or type(args[0]) is not self._kind:
+            return None
+        kind, shape = [func], args[0].shape
+        for arg in itertools.chain(args, kwargs, kwargs.values()):
+            if type(arg) is self._kind:
+                if not shape or arg.shape != shape or not _lies_in_order(arg):  # a number without a place is another's
+                    return None
+                kind += (arg.dtype, arg.requires_grad)
+            elif type(arg) in self._words:
+                kind.append(type(arg) if type(arg) in _NUMBERS else arg)
+            else:
+                return None
+        return tuple(kind)
+
+    def _describe(self, args, key, words):
+        """Adds what an operator is given to a key; of how many fake tensors, None where it cannot be described.
+
+        Args:
+            words: kinds of what is compared by its value; of other numbers the kind alone counts.
+        """
         count = 0
         for arg in args:
             kind = type(arg)
@@ -60,11 +107,13 @@ class Known:
                     return None
                 key += (arg.shape, arg.stride(), arg.dtype, arg.requires_grad)
                 count += 1
-            elif kind in self._words:
+            elif kind in words:
                 key += (kind, arg)
+            elif kind in _NUMBERS:
+                key.append(kind)
             elif kind is list or kind is tuple:
                 key.append(len(arg))
-                inner_count = self._describe(arg, key)
+                inner_count = self._describe(arg, key, words)
                 if inner_count is None:
                     return None
                 count += inner_count
@@ -127,16 +176,17 @@ class Known:
                 return operator.itemgetter(place)
         if not self._fills_its_memory(output) or self._lies_in(memories, output):
             return None
-        empty, alone, fake = self._torch.empty_strided, self._torch._C._DisableTorchDispatch, self._fake
-        sizes, strides, dtype = tuple(output.shape), output.stride(), output.dtype
         memories.append(output.untyped_storage()._cdata)
+        sizes, strides, dtype = tuple(output.shape), output.stride(), output.dtype
+        return lambda _args: self._make(sizes, strides, dtype)
 
-        def make(_args):
-            with alone():
-                sized = empty(sizes, strides, dtype=dtype, device="meta")
-            return fake(sized)
+    def _make(self, sizes, strides, dtype):
+        with self._torch._C._DisableTorchDispatch():
+            sized = self._torch.empty_strided(sizes, strides, dtype=dtype, device="meta")
+        return self._fake(sized)
 
-        return make
+    def _make_alike(self, dtype, _func, args, _kwargs):
+        return self._make(args[0].shape, args[0].stride(), dtype)
 
     def _lies_in(self, memories, output):
         return type(output) is self._kind and output.untyped_storage()._cdata in memories
@@ -149,3 +199,9 @@ class Known:
         size = (last + 1) * output.element_size() if output.numel() else 0
         is_of_processor = output.fake_device == self._processor and not output.dtype.is_complex
         return is_of_processor and not output.storage_offset() and output.untyped_storage().nbytes() == size
+
+
+def _lies_in_order(tensor):
+    """Whether the last place of a tensor counts fastest, and so on, with nothing between."""
+    strides = itertools.accumulate(reversed(tensor.shape[1:]), operator.mul, initial=1)
+    return tensor.dim() > 0 and tensor.stride() == tuple(strides)[::-1]
