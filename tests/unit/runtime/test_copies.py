@@ -70,6 +70,18 @@ def test_copies_go_on_by_themselves_and_tell_what_they_found():
     assert go_on([], 0, lambda: None) == []
 
 
+def test_copies_begin_with_what_was_prepared_for_all():
+    prepared = []
+    copies = Copies([[("a", 0)], [("b", 0)]], lambda: prepared.append(os.getpid()))
+    if copies.name is not None:
+        copies.tell(prepared)
+    assert prepared == []
+    first, second = copies.answers()
+    assert first == second
+    assert first != [[os.getpid()]]
+    assert len(first[0]) == 1
+
+
 @pytest.mark.parametrize("ending", [lambda: None, lambda: os._exit(1), lambda: os.kill(os.getpid(), signal.SIGKILL)])
 def test_a_group_counts_only_if_all_of_it_has_told(ending):
     found = go_on([[("a", 0), ("a", 1)], [("b", 0)]], 0, lambda *name: ending() if name == ("a", 1) else name)

@@ -285,3 +285,83 @@ def test_what_is_left_of_a_trace_is_in_order_and_loses_only_what_ended_in_other_
     ]
     left = iter(sizes)
     assert all(size in left for size in stays)  # all of it is there, in order
+
+
+def played(steps: list[tuple[int, bool, bool]], counts: tuple[int, int], *, repeats: bool) -> list[int]:
+    """The events of a training, some of whose blocks outlive their steps, and are given back in the next ones.
+
+    Args:
+        steps: sizes, whether a block stays until the next step, and whether something is saved before it.
+        counts: how many blocks the first step makes besides, and steps in all; the last is a repetition if asked for.
+    """
+    heap, stays = Heap(), []
+    own, step_count = counts
+    held = [heap.allocate(size) for size in range(own)]
+    places = []
+    for number in range(step_count - repeats):
+        places.append(heap.so_far)
+        held += [heap.allocate(size) for size in range(own)] if number == 0 else []
+        before, stays = stays, []
+        for size, is_kept, saves in steps:
+            heap.ran(saves)
+            block = heap.allocate(size)
+            if is_kept:
+                stays.append(block)
+            else:
+                heap.release(block)
+            if before:
+                heap.release(before.pop())
+    if repeats:
+        places.append(heap.so_far)
+        assert heap.repeats(places[-4:])
+        heap.repeat(places[-4:])
+    for block in [*stays, *held]:
+        heap.release(block)
+    return list(heap._events)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 99), st.booleans(), st.booleans()), max_size=20),
+    st.integers(0, 3),
+    st.integers(4, 6),
+)
+def test_a_repeated_step_is_what_another_one_would_have_asked_for(
+    steps: list[tuple[int, bool, bool]], own: int, step_count: int
+):
+    counts = own, step_count
+    assert played(steps, counts, repeats=True) == played(steps, counts, repeats=False)
+
+
+@pytest.mark.parametrize(
+    ("changed", "repeats"), [(None, True), ("size", False), ("count", False), ("kept", False), ("older", False)]
+)
+def test_a_step_that_asks_for_something_else_or_gives_back_what_is_older_does_not_repeat(changed: str, repeats: bool):
+    heap = Heap()
+    oldest = [heap.allocate(8) for _ in range(4)]
+    places, last = [], None
+    for number in range(3):
+        places.append(heap.so_far)
+        differs = number == 2
+        if last is not None and not (changed == "kept" and differs):
+            heap.release(last)
+        last = heap.allocate(16 if changed == "size" and differs else 8)
+        if changed == "count" and differs:
+            heap.allocate(8)
+        if changed == "older":
+            heap.release(oldest.pop())
+    assert heap.repeats([*places, heap.so_far]) is repeats
+
+
+@pytest.mark.component
+def test_replays_of_a_rank_part_when_it_has_set_blocks_aside(monkeypatch: pytest.MonkeyPatch):
+    """They share what came before; what comes behind counts for each, and where one fails, the others do."""
+    monkeypatch.setenv("GLIBC_TUNABLES", NO_CACHES)
+    heap = begun()
+    heap.release(heap.allocate(4 * MIB))
+    heap.keep_small_apart()
+    for _ in range(100):
+        heap.ran(saves=True)
+        heap.allocate(MIB // 4)
+    replays = heaps._replayed(heap._without_shares_but(1))
+    assert len(replays) == len(heaps._SEEDS)
+    assert all(35 * MIB <= replay[0] < 45 * MIB for replay in replays)

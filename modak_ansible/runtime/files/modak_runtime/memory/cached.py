@@ -86,7 +86,7 @@ def _segment(size):
 
 
 def peaks(events):
-    """Bytes that are reserved under each label, as ``heap`` notes what is asked."""
+    """Bytes that are reserved under each label, as ``heap`` notes what is asked; once."""
     cache, blocks, reserved, label = Cache(), [], {}, -1
     for event in events:
         kind, value = event & 7, event >> 3
@@ -98,4 +98,4 @@ def peaks(events):
         elif kind == LABEL:
             label = value
         reserved[label] = cache.reserved
-    return reserved
+    return [reserved]

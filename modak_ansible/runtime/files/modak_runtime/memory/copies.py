@@ -70,12 +70,13 @@ class Copies:
 
     Args:
         groups: lists of names of copies; where one has failed, those of its group that have not begun never do.
+        prepare: a function; what it does they begin with.
 
     Attributes:
         name: of this copy; None in the process that made them.
     """
 
-    def __init__(self, groups):
+    def __init__(self, groups, prepare=lambda: None):
         self.name, self._told, self._allows = None, None, None
         if not groups:
             return
@@ -91,6 +92,7 @@ class Copies:
         os.close(told)
         os.close(allows)
         try:
+            prepare()
             at_a_time = _allowed(allowed, original)
             os.close(allowed)
             if at_a_time:

@@ -5,7 +5,6 @@ training will have, and depends on all that was asked before. So a trace notes w
 ``replayed`` does the same where nothing else is, and touches none of it.
 """
 
-import functools
 import os
 import subprocess
 import sys
@@ -15,21 +14,22 @@ from pathlib import Path
 from modak_runtime.memory.replayed import ALLOCATE, APART, KEEP, LABEL, RELEASE, THRESHOLD
 
 _REPLAY = "import sys; sys.path.insert(0, sys.argv.pop(1)); from modak_runtime.memory import replayed; replayed.main()"
-_REPLAYS = 3  # small objects are of other sizes in each: where they lie is luck, in trainings, too
+_SEEDS = "0", "1", "2"  # small objects are of other sizes with each: where they lie is luck, in trainings, too
 
 
 class Heap:
     """What was asked of an allocator, in order.
 
     Args:
-        replays: functions that give, of such events, the most bytes under each label, the middle of which counts;
-            without any malloc is asked for the same.
+        replay: a function that gives, of such events, the most bytes under each label, once or several times: the
+            middle counts. Without one malloc is asked for the same.
     """
 
-    def __init__(self, *replays):
-        self._replays = replays or tuple(functools.partial(_replayed, seed=seed) for seed in range(_REPLAYS))
+    def __init__(self, replay=None):
+        self._replay = replay or _replayed
         self._events, self._labels = array("q"), []
         self._begins, self._ends = [], {}  # of blocks: how many labels there were when it was taken, and given back
+        self._moved = {}  # which block is there now in the place of one
 
     @property
     def is_used(self):
@@ -43,6 +43,9 @@ class Heap:
 
     def release(self, number):
         """Gives back what allocate has given."""
+        self._release(self._moved.pop(number, number))
+
+    def _release(self, number):
         self._events.append(number << 3 | RELEASE)
         self._ends[number] = len(self._labels)
 
@@ -57,6 +60,46 @@ class Heap:
         if not self._labels or self._labels[-1] != label:
             self._labels.append(label)
             self._events.append(len(self._labels) - 1 << 3 | LABEL)
+
+    @property
+    def so_far(self):
+        """How many events and blocks there were."""
+        return len(self._events), len(self._begins)
+
+    def repeats(self, places):
+        """Whether a step asked for the same as the one before it, and gave the same back.
+
+        Args:
+            places: what ``so_far`` was when the last three steps began, and is now.
+        """
+        (_, oldest), (begin, older), (middle, newer), (end, blocks) = places
+        count = blocks - newer
+        if (middle - begin, newer - older) != (end - middle, count):
+            return False
+        for event, other in zip(self._events[begin:middle], self._events[middle:end]):
+            kind, value, other_value = event & 7, event >> 3, other >> 3
+            if kind == RELEASE and value < older:  # of the first step, which was another one: it made the state
+                is_same = other & 7 == RELEASE and oldest <= value and older <= other_value < newer
+            else:
+                is_same = other == event + (count << 3 if kind == RELEASE else 0)
+            if not is_same:
+                return False
+        return True
+
+    def repeat(self, places):
+        """Has the last step once more; of what is still there of it the new one's counts as left from now on."""
+        (begin, begin_blocks), (end, blocks) = places[-2:]
+        count = blocks - begin_blocks
+        for event in self._events[begin:end]:
+            kind, value = event & 7, event >> 3
+            if kind == ALLOCATE:
+                self.allocate(value)
+            elif kind == RELEASE:
+                self._release(value + count)
+                if value + count < blocks:
+                    self._moved[value + count] = value + 2 * count
+            else:
+                self._events.append(event)
 
     def return_from(self, threshold):
         """Maps whatever is larger for itself from now on, whatever was given back."""
@@ -75,7 +118,7 @@ class Heap:
         largest = {}
         for share in {share for _, share in self._labels}:
             events = self._without_shares_but(share)
-            replays = [replay(events) for replay in self._replays]
+            replays = self._replay(events)
             for number, (loop, label_share) in enumerate(self._labels):
                 peaks = sorted(replay[number] for replay in replays if number in replay)
                 if label_share == share and peaks:
@@ -109,9 +152,9 @@ class Heap:
         return events
 
 
-def _replayed(events, seed):
-    """Most bytes under each label."""
-    command = [sys.executable, "-I", "-S", "-c", _REPLAY, str(Path(__file__).parents[2]), str(seed)]
+def _replayed(events):
+    """Most bytes under each label, for each of the seeds with which that could be found."""
+    command = [sys.executable, "-I", "-S", "-c", _REPLAY, str(Path(__file__).parents[2]), *_SEEDS]
     # Of allocators that are preloaded what is mapped says little: they map far more than they use.
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     try:
@@ -119,6 +162,10 @@ def _replayed(events, seed):
             command, input=events.tobytes(), capture_output=True, check=True, env=environment
         ).stdout
     except (OSError, subprocess.CalledProcessError):
-        return {}
-    numbers = array("q", output)
-    return dict(zip(numbers[::2], numbers[1::2]))
+        return []
+    numbers, replays = array("q", output), []
+    while numbers:
+        count = numbers.pop(0)
+        replays.append(dict(zip(numbers[:count:2], numbers[1:count:2])))
+        del numbers[:count]
+    return replays

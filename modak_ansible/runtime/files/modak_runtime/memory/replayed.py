@@ -1,7 +1,8 @@
 """Asks malloc for what a trace has noted, and tells how much memory the process had at most under each label.
 
-Its argument is a seed; it reads events and writes peaks, both as 64-bit integers. The lowest three bits of an event are
-its kind; the others are bytes, a label, or the number of what is given back, as the others were asked for.
+Its arguments are seeds; it reads events, and writes for each seed how many numbers follow, labels and peaks, all as
+64-bit integers. The lowest three bits of an event are its kind; the others are bytes, a label, or the number of what is
+given back, as the others were asked for.
 
 Nothing is written into what malloc gives, so that only its own headers become resident; what the process has in
 private mappings is what it would have, had it written everywhere. Beside each tensor lie small objects, which part the
@@ -27,47 +28,80 @@ _MOST = 400  # small objects that are kept for one tensor
 
 def main():
     events = array("q", sys.stdin.buffer.read())
-    c = ctypes.CDLL(None)
-    malloc, free, aligned = c.malloc, c.free, c.posix_memalign
-    malloc.restype, malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
-    free.restype, free.argtypes = None, [ctypes.c_void_p]
-    aligned.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t]
-    pointer, draws, page = ctypes.c_void_p(), random.Random(int(sys.argv[1])), os.sysconf("SC_PAGE_SIZE")  # noqa: S311
-    statm = os.open("/proc/self/statm", os.O_RDONLY)
-    peaks, label, places, refused, waiting = {}, -1, [], 0, []
+    seeds = [int(word) for word in sys.argv[1:]]
+    replay = _Replay(seeds[0])
+    # What is set aside for small objects takes longer than a whole step: once, and what comes behind it for each seed.
+    begins = events.index(APART) + 1 if APART in events else 0
+    replay.play(events[:begins])
+    for seed in seeds:
+        number = os.fork()  # the same heap for each
+        if not number:
+            replay.play_on(events[begins:], seed)
+            os._exit(0)
+        os.waitpid(number, 0)
 
-    def resident():
-        return int(os.pread(statm, 200, 0).split()[5]) * page + refused
 
-    before = resident()
-    for event in events:
-        kind, value = event & 7, event >> 3
-        if kind == ALLOCATE:
-            small, waiting = [*map(malloc, _OF_TENSOR), *waiting], []
-            if aligned(ctypes.byref(pointer), _ALIGNMENT, value):
-                refused += value
-                places.append((None, value, small))
-            else:
-                places.append((pointer.value, value, small))
-            if value >= page:
-                peaks[label] = max(peaks.get(label, 0), resident())
-        elif kind == RELEASE:
-            place, size, small = places[value]
-            places[value] = None
-            if place is None:
-                refused -= size
-            free(place)
-            for address in small:
-                free(address)
-        elif kind == KEEP and len(waiting) < _MOST:
-            sizes = [*_OF_OPERATOR, draws.choice(_NODES)]
-            waiting += map(malloc, sizes + [size for part, size in _SOMETIMES if draws.random() < part])
-        elif kind == LABEL:
-            label = value
-            peaks[label] = max(peaks.get(label, 0), resident())
-        elif kind == THRESHOLD and hasattr(c, "mallopt"):
-            c.mallopt(MMAP_THRESHOLD, value)
-        elif kind == APART:
-            keep_small_apart()
-    output = array("q", [number for label, peak in peaks.items() for number in (label, peak - before)])
-    sys.stdout.buffer.write(output.tobytes())
+class _Replay:
+    """What malloc has of the events so far."""
+
+    def __init__(self, seed):
+        self._c = c = ctypes.PyDLL(None)  # which keeps Python's lock: nobody else wants it
+        c.malloc.restype, c.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+        c.free.restype, c.free.argtypes = None, [ctypes.c_void_p]
+        c.posix_memalign.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t]
+        self._draws, self._page = random.Random(seed), os.sysconf("SC_PAGE_SIZE")  # noqa: S311
+        self._open()
+        self._peaks, self._label, self._places, self._refused, self._waiting = {}, -1, [], 0, []
+        self._before = self._resident()
+
+    def _open(self):
+        self._statm = os.open("/proc/self/statm", os.O_RDONLY)  # of this very process
+
+    def _resident(self):
+        return int(os.pread(self._statm, 200, 0).split()[5]) * self._page + self._refused
+
+    def play(self, events):
+        c, draws, page, places = self._c, self._draws, self._page, self._places
+        malloc, free, aligned, pointer = c.malloc, c.free, c.posix_memalign, ctypes.c_void_p()
+        for event in events:
+            kind, value = event & 7, event >> 3
+            if kind == ALLOCATE:
+                small, self._waiting = [*map(malloc, _OF_TENSOR), *self._waiting], []
+                if aligned(ctypes.byref(pointer), _ALIGNMENT, value):
+                    self._refused += value
+                    places.append((None, value, small))
+                else:
+                    places.append((pointer.value, value, small))
+                if value >= page:
+                    self._look()
+            elif kind == RELEASE:
+                place, size, small = places[value]
+                places[value] = None
+                if place is None:
+                    self._refused -= size
+                free(place)
+                for address in small:
+                    free(address)
+            elif kind == KEEP and len(self._waiting) < _MOST:
+                sizes = [*_OF_OPERATOR, draws.choice(_NODES)]
+                sizes += [size for part, size in _SOMETIMES if draws.random() < part]
+                self._waiting += map(malloc, sizes)
+            elif kind == LABEL:
+                self._label = value
+                self._look()
+            elif kind == THRESHOLD and hasattr(c, "mallopt"):
+                c.mallopt(MMAP_THRESHOLD, value)
+            elif kind == APART:
+                keep_small_apart()
+
+    def _look(self):
+        self._peaks[self._label] = max(self._peaks.get(self._label, 0), self._resident())
+
+    def play_on(self, events, seed):
+        """Plays what comes last, and writes what was found."""
+        self._open()
+        self._draws.seed(seed)
+        self.play(events)
+        numbers = [number for label, peak in self._peaks.items() for number in (label, peak - self._before)]
+        sys.stdout.buffer.write(array("q", [len(numbers), *numbers]).tobytes())
+        sys.stdout.flush()

@@ -9,7 +9,6 @@ import atexit
 import functools
 import gc
 import itertools
-import os
 import sys
 import weakref
 
@@ -48,13 +47,12 @@ def imported(torch, report, steps):
     gc.freeze()  # copies need not look at it, and have it in pages of their own
     device, framework, own_pages = accelerator.find(torch), resident(), file_pages()
     first_use = first_times(torch, own_pages)
-    copies, libraries = world.ask(), packing(torch)
-    if is_parallel():
-        prepare = world.prepare_alone(torch, report, os.environ["MODAK_STRATEGY"])
-        first_use[""] = first_use.get("", 0) + first_meeting(torch, prepare, own_pages)
-    mode = fake.fake_mode()
-    with mode:  # much is imported when it is first used
-        small_step(torch, torch.nn.Conv2d(1, 2, 3), 2, 1, 4, 4)
+    make_mode = functools.lru_cache(maxsize=None)(functools.partial(_mode, torch))
+    copies, meeting = world.ask(
+        lambda strategy: first_meeting(torch, world.prepare_alone(torch, report, strategy), own_pages), make_mode
+    )
+    first_use[""] = first_use.get("", 0) + meeting
+    libraries, mode = packing(torch), make_mode()
     trace = Trace(torch, report, steps, mode, framework, first_use, libraries, device, copies)
     hooks = torch.nn.modules.module
     optimizers = sys.modules["torch.optim.optimizer"]  # torch.optim itself hides it
@@ -72,6 +70,14 @@ def imported(torch, report, steps):
     mode.__enter__()
     ledger.__enter__()
     atexit.register(trace.ended, ledger, mode)
+
+
+def _mode(torch):
+    """What makes tensors fake, with all that is imported when it first does."""
+    mode = fake.fake_mode()
+    with mode:
+        small_step(torch, torch.nn.Conv2d(1, 2, 3), 2, 1, 4, 4)
+    return mode
 
 
 class Trace:
@@ -100,6 +106,7 @@ class Trace:
             first_use, framework, resident() - framework, None
         )  # fmt: skip
         self._live, self._host, self._device = {}, _Place("host", Heap()), _Place("device", Heap(cached.peaks))
+        self._heaps = self._host.heap, self._device.heap
         self._libraries, self._accelerator = libraries, device
         self._loops, self._loop, self._share, self._trained = [], _loop(), 1, set()
         self._making = self._loop  # of the model, whole, before ranks have parts of it
@@ -237,7 +244,12 @@ class Trace:
         loop["batches"] = length_of(loader) or 0  # of which a few are traced; as 0 where nobody knows, as of a stream
         self._loops.append(loop)
         shares, batch_count, batch = list(self._shares if trains else _WHOLE[-1:]), 0, None
+        places = []
         while shares and batch_count < _PATIENCE:
+            places.append((loop["steps"], *(heap.so_far for heap in self._heaps)))
+            if len(shares) == 1 and self._repeated(places[-4:]):
+                loop["steps"] += 1
+                break
             self._share = shares[0]
             if loop["steps"] or not trains or batch_count:  # gradients may be added up over many before the first step
                 shares.pop(0)
@@ -257,6 +269,22 @@ class Trace:
             self._trained.add(id(loader))
             self._report.memory = self.as_dict()
         self._loop = _loop()
+
+    def _repeated(self, places):
+        """Whether the last step was for the allocators as the one before it: then they have another such.
+
+        Args:
+            places: how many steps there were, and what was asked so far, before each of three batches and behind them.
+        """
+        if len(places) < 4:
+            return False
+        steps, *of_heaps = zip(*places)
+        pairs = list(zip(self._heaps, of_heaps))
+        if not steps[1] < steps[2] < steps[3] or not all(heap.repeats(so_far) for heap, so_far in pairs):
+            return False
+        for heap, so_far in pairs:
+            heap.repeat(so_far)
+        return True
 
     def _fake(self, batch):
         torch, share = self._torch, self._share

@@ -24,35 +24,59 @@ _SENT = ("all_reduce", "broadcast", "isend", "recv", *_COPIED)
 _LONGEST = 480  # seconds of a processor in which one rank is traced: recurrent layers in pieces, on a busy machine
 
 
-def ask():
+def ask(meeting_of, prepare):
     """Has copies of this process go on as ranks of MODAK_TRACE_RANKS, in MODAK_TRACE_WAYS.
 
     A way counts only if all of its ranks were traced: the largest may be the one that was not.
+
+    Args:
+        meeting_of: a function that gives what a process takes that becomes a rank, of a strategy: bytes.
+        prepare: one that does what all of them begin with.
+
+    Returns: the copies, and what this one takes for that; 0 where it is none of them.
     """
     world = int(os.environ.pop("MODAK_TRACE_RANKS", "") or 1)
     ways = os.environ.pop("MODAK_TRACE_WAYS", "").split() or STRATEGIES
-    copies = Copies([[(way, number) for number in _numbers(way, world)] for way in ways] if world > 1 else [])
-    if copies.name:
-        _become(*copies.name, world)
-    return copies
+    meetings = {}
+
+    def begin():
+        _make_ready()
+        for strategy in {_strategy_of(way) for way in ways}:
+            meetings[strategy] = meeting_of(strategy)
+        prepare()
+        importlib.import_module("modak_runtime.parallel.processes")
+
+    copies = Copies([[(way, number) for number in _numbers(way, world)] for way in ways] if world > 1 else [], begin)
+    if not copies.name:
+        return copies, 0
+    _become(*copies.name, world)
+    return copies, meetings[_strategy_of(copies.name[0])]
+
+
+def _strategy_of(way):
+    return way.partition("_")[0]
 
 
 def _numbers(way, world):
     """Of ranks that differ: of a pipeline the first, the last, and one between them."""
-    stages = int(way.partition("_")[2] or world) if way.startswith("pipeline") else 1
+    stages = int(way.partition("_")[2] or world) if _strategy_of(way) == "pipeline" else 1
     return sorted({0, stages // 2, stages - 1})
 
 
-def _become(strategy, number, world):
-    """Makes this process one rank, of which nothing else is seen."""
-    os.environ.update(
-        RANK=str(number), WORLD_SIZE=str(world), MASTER_ADDR="127.0.0.1", MASTER_PORT="1", MODAK_STRATEGY=strategy,
-        MODAK_MEMORY_LIMIT="1",  # a byte: what is traced is how little a rank can do with
-    )  # fmt: skip
+def _make_ready():
+    """Gives this process the environment of ranks, of which nothing is seen."""
+    os.environ["MODAK_MEMORY_LIMIT"] = "1"  # a byte: what is traced is how little a rank can do with
     os.environ.setdefault("GLIBC_TUNABLES", NO_CACHES)  # as plans have it, where the user has nothing else
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for descriptor in (1, 2):
         os.dup2(nowhere, descriptor)
+
+
+def _become(strategy, number, world):
+    """Makes this process one rank."""
+    os.environ.update(
+        RANK=str(number), WORLD_SIZE=str(world), MASTER_ADDR="127.0.0.1", MASTER_PORT="1", MODAK_STRATEGY=strategy
+    )
     used = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
     resource.setrlimit(resource.RLIMIT_CPU, (int(used) + _LONGEST, hard))  # whose signal ends it
@@ -100,11 +124,12 @@ def prepare_alone(torch, report, strategy):
         from modak_runtime.parallel import processes
         from modak_runtime.parallel.alive import watched
 
+        _become(strategy, 0, 2)
         distributed = torch.distributed
         distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
         watched.begin = processes.keep_small_apart = lambda *_words: None  # the latter's room is in the trace
         rank = Rank({**os.environ, "RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "", "MASTER_PORT": "0"})
-        processes.Ranks(torch, rank, strategy.partition("_")[0], 1).prepare(report, (model, optimizer))
+        processes.Ranks(torch, rank, strategy, 1).prepare(report, (model, optimizer))
 
     return prepare
 

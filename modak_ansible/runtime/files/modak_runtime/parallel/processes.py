@@ -481,9 +481,10 @@ class Ranks:
 
     def _leave(self):
         with contextlib.suppress(Exception):
-            if "nccl" in str(self.distributed.get_backend()):
+            backend = str(self.distributed.get_backend())
+            if "nccl" in backend:
                 self.distributed.destroy_process_group()
-            else:
+            elif "gloo" in backend:
                 # Gloo's end may await its own thread. That lets go of the last tensors, for which it needs Python: were
                 # there none any more, it would abort the process.
                 time.sleep(_SETTLES)
