@@ -63,9 +63,9 @@ for batch in DataLoader(Ones(), 64):
 OF_LAYER = """
 import torch
 class Twice(torch.nn.Module):
-    def __init__(self):
+    def __init__(self, *others):
         super().__init__()
-        self.weight = torch.nn.Parameter(torch.zeros(1024, 1024))
+        self.weight, self.others = torch.nn.Parameter(torch.zeros(1024, 1024)), others
     def forward(self, x):
         return x + (self.weight * 2).sum()
 model = {model}
@@ -285,6 +285,8 @@ def test_what_a_script_does_with_whole_numbers_and_copies_is_followed(
         ("torch.nn.LSTM(256, 256)", "64, 32, 256", 1, 50),
         # Where that is mapped for itself, what is written to: nine states, of 4 MiB each.
         ("torch.nn.LSTM(256, 256)", "128, 32, 256", 1, 70),
+        # Of 4 MiB each: the weight, its gradient, and that of one use more; nothing of what has no numbers.
+        ("Twice(torch.empty(1 << 26, device='meta'))", "1", 6, 12),
     ],
 )
 def test_what_fake_tensors_know_nothing_of_is_counted(

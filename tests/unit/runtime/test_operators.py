@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from types import SimpleNamespace
 
@@ -128,3 +129,13 @@ def test_a_step_ends_with_the_first_optimizer_and_not_with_another(table):
         table.call(operator("relu"), (Tensor(3),), Tensor(3))
         table.stepped(optimizer)
     assert [row["count"] for row in table.as_list()] == [2]
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides"), [((), ()), ((5,), (1,)), ((2, 3, 4), (12, 4, 1)), ((0, 3), (3, 1)), ((3, 0, 2), (2, 2, 1))]
+)
+def test_strides_of_a_new_tensor(monkeypatch, shape, strides):
+    monkeypatch.syspath_prepend(str(FILES))
+    assert (
+        importlib.import_module("modak_runtime.tensors").strides_in_order(shape) == strides
+    )  # as torch.empty has them

@@ -23,7 +23,7 @@ def meeting_of(strategy):
 copies, meeting = world.ask(meeting_of, list)
 if copies.name is None:
     names = "strategy", "rank", "computing"
-    print(json.dumps([[report[name] for name in names] for way in copies.answers() for report in way]))
+    print(json.dumps([[report[name] for name in names] for report in world.found(copies)]))
     sys.exit()
 with open(sys.argv[2], "a") as begun:
     print(os.environ["MODAK_STRATEGY"], os.environ["RANK"], file=begun)
@@ -39,5 +39,5 @@ def test_a_way_counts_only_if_all_of_its_ranks_were_traced(tmp_path: Path):
     found = subprocess.run(words, env={**os.environ, **asked}, capture_output=True, text=True, check=True)
     assert json.loads(found.stdout) == [["ddp", 0, 3], ["fsdp", 0, 4], ["fsdp_1", 0, 4]]
     begun = (tmp_path / "begun").read_text().splitlines()
-    assert begun == ["pipeline 0", "fsdp_1 0", "fsdp 0", "ddp 0"]  # no other one in vain
+    assert begun == ["pipeline 0", "fsdp 0", "fsdp_1 0", "ddp 0"]  # no other one in vain
     assert sorted((tmp_path / "begun.meetings").read_text().split()) == ["ddp", "fsdp", "pipeline"]  # each once

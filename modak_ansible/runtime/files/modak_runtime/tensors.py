@@ -1,5 +1,8 @@
 """What is asked of a tensor in many places."""
 
+import itertools
+import operator
+
 
 def size_of(tensor):
     """Bytes of its numbers."""
@@ -14,3 +17,9 @@ def is_dense(tensor):
             return False
         expected *= size
     return True
+
+
+def strides_in_order(shape):
+    """Strides of a new tensor: its last place counts fastest, and so on, with nothing between."""
+    sizes = (max(size, 1) for size in reversed(shape[1:]))
+    return tuple(itertools.accumulate(sizes, operator.mul, initial=1))[::-1] if len(shape) else ()

@@ -69,7 +69,8 @@ class Copies:
     Another copy minds them. None begins before this process has told how much memory it takes: so much will they.
 
     Args:
-        groups: lists of names of copies; where one has failed, those of its group that have not begun never do.
+        groups: lists of names of copies, which begin in this order; where one has failed, those of its group that have
+            not begun never do.
         prepare: a function; what it does they begin with.
 
     Attributes:
@@ -130,9 +131,7 @@ class Copies:
 
     def _mind(self, groups, at_a_time, original):
         """Begins them all, and tells what they have told; goes on in each of them."""
-        # The last copy runs alone: it is to be one of a small group, and the first groups are the simplest.
-        order = sorted(range(len(groups)), key=lambda place: (len(groups[place]), place), reverse=True)
-        waiting = [(place, name) for place in order for name in groups[place]]
+        waiting = [(place, name) for place, names in enumerate(groups) for name in names]
         running, found, failed = {}, {}, set()
         while waiting or running:
             while waiting and len(running) < at_a_time:

@@ -8,7 +8,7 @@ import importlib
 from modak_runtime.memory import recurrent
 from modak_runtime.memory.known import Known
 from modak_runtime.memory.operators import row_of
-from modak_runtime.memory.temporaries import of_device, order_of
+from modak_runtime.memory.temporaries import ASKING, of_device, order_of
 from modak_runtime.tensors import is_dense
 
 _FEW = 1 << 20  # elements
@@ -41,7 +41,10 @@ def ledger(torch, mode, trace):
     from torch.utils._python_dispatch import TorchDispatchMode
 
     leaves, answers, known = torch.utils._pytree.tree_leaves, _answers(torch, trace), Known(torch, mode)
-    device_of = torch.ops.prim.device.default
+    device_of, add, cudnn_rnn = (
+        torch.ops.prim.device.default, torch.ops.aten.add.Tensor, torch.ops.aten._cudnn_rnn.default
+    )  # fmt: skip
+    are_distributed = {}  # kinds of tensors
 
     def outputs_of(func, args, kwargs):
         """What an operator gives, and takes on an accelerator, and its row in the table of operators."""
@@ -74,8 +77,11 @@ def ledger(torch, mode, trace):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             if func is device_of:  # what is asked most often by far
                 return args[0].fake_device
-            # a DTensor: of what it is made of, each by itself
-            if any(hasattr(tensor_type, "full_tensor") for tensor_type in types):
+            is_distributed = are_distributed.get(types)
+            if is_distributed is None:
+                is_distributed = any(hasattr(tensor_type, "full_tensor") for tensor_type in types)
+                are_distributed[types] = is_distributed
+            if is_distributed:  # a DTensor: of what it is made of, each by itself
                 return NotImplemented
             kwargs = kwargs or {}
             # there operators come as they are called, and not what they are made of
@@ -84,26 +90,37 @@ def ledger(torch, mode, trace):
                     outputs = func.decompose(*args, **kwargs)
                 if outputs is not NotImplemented:
                     return outputs
-            answer = answers[func](func, args, kwargs) if func in answers else NotImplemented
-            if answer is not NotImplemented:
-                return answer
-            adds_in_place = _adds_in_place(torch, func, args)
+            answer = answers.get(id(func))
+            if answer is not None:
+                outputs = answer(func, args, kwargs)
+                if outputs is not NotImplemented:
+                    return outputs
+            adds_in_place = func is add and _adds_in_place(torch, args)
             outputs, usage, row = outputs_of(func, args, kwargs)
             if adds_in_place:
                 trace.takes_over(args[0], outputs)
-            # the weights of cuDNN's layers are there already
-            given = leaves(outputs[:4] if func is torch.ops.aten._cudnn_rnn.default else outputs)
-            tensors = [leaf for leaf in given if isinstance(leaf, torch.Tensor)]  # none: it is a question
-            order = order_of(torch, func, args, outputs) if usage is None else of_device(usage["transient"], tensors)
-            trace.note_tensors(func.overloadpacket.__name__, tensors, order, on_device=usage is not None)
-            trace.ran(func, args, row)
+            if isinstance(outputs, torch.Tensor):
+                tensors = (outputs,)
+            else:  # the weights of cuDNN's layers are there already
+                given = leaves(outputs[:4] if func is cudnn_rnn else outputs)
+                tensors = [leaf for leaf in given if isinstance(leaf, torch.Tensor)]  # none: it is a question
+            name, order = func.overloadpacket.__name__, ()
+            if usage is not None:
+                order = of_device(usage["transient"], tensors)
+            elif name in ASKING:
+                order = order_of(torch, func, args, outputs)
+            trace.note_tensors(name, tensors, order, on_device=usage is not None)
+            trace.ran(name, args, row)
             return outputs
 
     return Ledger()
 
 
 def _answers(torch, trace):
-    """What is known without any new tensor: functions of a call, by operator; NotImplemented where it is not."""
+    """What is known without any new tensor: functions of a call, by the place of an operator, which has no quick hash.
+
+    They give NotImplemented where it is not known.
+    """
     aten, profiler = torch.ops.aten, torch.ops.profiler
 
     def number(func, args, _kwargs):
@@ -119,11 +136,11 @@ def _answers(torch, trace):
         if not is_fake(args[0]) or args[0].constant is None or isinstance(args[1], torch.Tensor):
             return NotImplemented
         _really(func, args[0].constant, *args[1:], **kwargs)
-        trace.ran(func, args, row_of(torch, func, args, kwargs, args[0]))
+        trace.ran(func.overloadpacket.__name__, args, row_of(torch, func, args, kwargs, args[0]))
         return args[0]
 
     named = [getattr(profiler, name) for name in ("_record_function_enter_new", "_record_function_exit")]
-    return {
+    answers = {
         **dict.fromkeys((aten._local_scalar_dense.default, aten.item.default), number),
         **dict.fromkeys((aten.equal.default, aten.allclose.default), lambda *_call: False),
         aten.add_.Tensor: count,
@@ -133,6 +150,7 @@ def _answers(torch, trace):
             for overload in each.overloads()
         },
     }
+    return {id(func): answer for func, answer in answers.items()}
 
 
 def _really(func, *args, **kwargs):
@@ -158,7 +176,7 @@ def _is_real(tensor):
     return is_whole and not is_fake(tensor) and tensor.device.type == "cpu" and tensor.numel() <= _FEW
 
 
-def _adds_in_place(torch, func, args):
+def _adds_in_place(torch, args):
     """Whether autograd adds up gradients of one tensor in the first one's memory, as it does where nobody else has it.
 
     It does not with tensors of kinds of their own, such as fake ones. Two references to that memory are its own here.
@@ -166,8 +184,7 @@ def _adds_in_place(torch, func, args):
     c = torch._C
     try:
         return (
-            func is torch.ops.aten.add.Tensor
-            and c._current_graph_task_id() != -1
+            c._current_graph_task_id() != -1
             and not isinstance(c._current_autograd_node(), torch.autograd.function.BackwardCFunction)  # a script's own
             and getattr(args[1], "shape", None) == args[0].shape
             and is_dense(args[0])

@@ -56,9 +56,8 @@ class Heap:
 
     def at(self, loop, share):
         """Notes which loop goes on, over batches divided by what."""
-        label = loop, share
-        if not self._labels or self._labels[-1] != label:
-            self._labels.append(label)
+        if not self._labels or self._labels[-1] != (loop, share):
+            self._labels.append((loop, share))
             self._events.append(len(self._labels) - 1 << 3 | LABEL)
 
     @property

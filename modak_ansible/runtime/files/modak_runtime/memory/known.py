@@ -9,6 +9,8 @@ import functools
 import itertools
 import operator
 
+from modak_runtime.tensors import strides_in_order
+
 _WITH_NUMBERS = {"data_dependent_output", "dynamic_output_shape", "inplace_view"}  # tags: more than sizes decides
 _WITH_MASKS = "index"  # has such a tag for masks; of these fake tensors give nothing
 _RECURRENT = {"mkldnn_rnn_layer", "mkldnn_rnn_layer_backward"}  # what a trace makes of these depends on malloc, too
@@ -29,20 +31,30 @@ class Known:
 
         self._torch, self._mode, self._kind, self._in_kernel = torch, mode, FakeTensor, in_kernel_invocation_manager
         self._words = {int, float, bool, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format}
-        self._processor = torch.device("cpu")
+        self._words_of_func = {}  # by the place of an operator, which has no quick hash
+        self._processor, self._meta = torch.device("cpu"), torch.device("meta")
         self._calls, self._kinds, self._views, self._attributes = {}, {}, set(), None
+        self._alone, self._empty, self._subclass = (
+            torch._C._DisableTorchDispatch, torch.empty_strided, torch.Tensor._make_subclass
+        )  # fmt: skip
         self._has_no_numbers = getattr(torch._C, "_set_throw_on_mutable_data_ptr", lambda _tensor: None)
 
     def key_of(self, func, args, kwargs):
         """All that decides what an operator gives; None where that is more than sizes and the like."""
-        key = [func]
-        words = self._words - _NUMBERS if self._torch.Tag.pointwise in func.tags else self._words
+        key = [id(func)]
+        _, words = self._words_of_func.get(id(func)) or self._learn_words(func)
         fake_count = self._describe([*args, *kwargs, *kwargs.values()] if kwargs else args, key, words)
         if fake_count == 0 and func.overloadpacket.__name__ in _MAKING:
             key.append(self._torch.get_default_dtype())
         elif not fake_count:
             return None
         return tuple(key)
+
+    def _learn_words(self, func):
+        """What is compared by its value; of a pointwise operator numbers count by their kind alone."""
+        words = self._words - _NUMBERS if self._torch.Tag.pointwise in func.tags else self._words
+        self._words_of_func[id(func)] = func, words
+        return func, words
 
     def get(self, key):
         """What is known of such a call: a function of its arguments that gives the same again, and what was kept."""
@@ -160,11 +172,9 @@ class Known:
             first = self._kind(self._mode, sized, self._processor)
             self._attributes = dict(vars(first))
             return first
-        fake = self._torch.Tensor._make_subclass(
-            self._kind, sized, False, dispatch_device=True, device_for_backend_keys=self._processor
-        )
+        fake = self._subclass(self._kind, sized, False, dispatch_device=True, device_for_backend_keys=self._processor)
         self._has_no_numbers(fake)
-        vars(fake).update(self._attributes)
+        fake.__dict__.update(self._attributes)
         return fake
 
     def _maker(self, args, memories, output):
@@ -181,8 +191,8 @@ class Known:
         return lambda _args: self._make(sizes, strides, dtype)
 
     def _make(self, sizes, strides, dtype):
-        with self._torch._C._DisableTorchDispatch():
-            sized = self._torch.empty_strided(sizes, strides, dtype=dtype, device="meta")
+        with self._alone():
+            sized = self._empty(sizes, strides, dtype=dtype, device=self._meta)
         return self._fake(sized)
 
     def _make_alike(self, dtype, _func, args, _kwargs):
@@ -202,6 +212,4 @@ class Known:
 
 
 def _lies_in_order(tensor):
-    """Whether the last place of a tensor counts fastest, and so on, with nothing between."""
-    strides = itertools.accumulate(reversed(tensor.shape[1:]), operator.mul, initial=1)
-    return tensor.dim() > 0 and tensor.stride() == tuple(strides)[::-1]
+    return tensor.stride() == strides_in_order(tensor.shape)

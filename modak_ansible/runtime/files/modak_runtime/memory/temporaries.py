@@ -7,6 +7,10 @@ comes to lie behind that block, and what the block leaves may be too small for t
 from modak_runtime.memory import recurrent
 from modak_runtime.tensors import size_of
 
+ASKING = {
+    "convolution", "convolution_backward", "native_batch_norm_backward", "native_layer_norm",
+    "native_layer_norm_backward", "embedding_dense_backward", "mkldnn_rnn_layer", "mkldnn_rnn_layer_backward",
+}  # fmt: skip
 _FEW, _FIRST = 3, 16  # channels of a picture; of what a convolution with AVX-512 reads as it lies, if fewer
 _SMALL = 20480  # elements of a single image that PyTorch keeps from oneDNN
 _PADDED_AT_MOST = 28  # elements on each side, for the gradients of weights

@@ -106,7 +106,8 @@ class Trace:
             first_use, framework, resident() - framework, None
         )  # fmt: skip
         self._live, self._host, self._device = {}, _Place("host", Heap()), _Place("device", Heap(cached.peaks))
-        self._heaps = self._host.heap, self._device.heap
+        self._memories = self._host, self._device
+        self._heaps = [memory.heap for memory in self._memories]
         self._libraries, self._accelerator = libraries, device
         self._loops, self._loop, self._share, self._trained = [], _loop(), 1, set()
         self._making = self._loop  # of the model, whole, before ranks have parts of it
@@ -141,16 +142,17 @@ class Trace:
             self._note_most(place)
         for tensor in tensors:
             self._take(tensor)
-        for memory in (self._host, self._device):
+        for memory in self._memories:
             self._note_most(memory)
 
     def _note_place(self):
-        for memory in (self._host, self._device):
-            memory.heap.at(self._loop["number"], self._share)
+        for heap in self._heaps:
+            heap.at(self._loop["number"], self._share)
 
     def _note_most(self, place):
         alive = self._loop["alive"].setdefault(place.name, {})
-        alive[self._share] = max(alive.get(self._share, 0), place.now)
+        if place.now >= alive.get(self._share, 0):
+            alive[self._share] = place.now
 
     def usage(self, func, args, kwargs, leaves):
         """What an operator really takes and gives on an accelerator, in bytes; None of one on the host.
@@ -168,13 +170,16 @@ class Trace:
 
     def _place_of(self, tensors):
         """Where an operator computes: on an accelerator if one of its tensors lies there."""
-        return self._device if any(tensor.device.type == "cuda" for tensor in tensors) else self._host
+        for tensor in tensors:
+            if tensor.device.type == "cuda":
+                return self._device
+        return self._host
 
-    def ran(self, func, args, row):
+    def ran(self, name, args, row):
         """Notes what an operator has computed; ``row`` is of the table of operators."""
         self._table.ran(row, self._share)
-        if self._share == 1 and func.overloadpacket.__name__ in _PRODUCTS:
-            left, right = args[_PRODUCTS[func.overloadpacket.__name__] :][:2]
+        if self._share == 1 and name in _PRODUCTS:
+            left, right = args[_PRODUCTS[name] :][:2]
             if self._place_of([left]) is self._device:
                 return
             self._products[(*left.shape, right.shape[1], accelerator.name_of(left.dtype))] = None
@@ -186,7 +191,7 @@ class Trace:
         except (NotImplementedError, RuntimeError):  # a sparse one has none of its own
             return
         key, size = storage._cdata, storage.nbytes()
-        if key not in self._live:
+        if key not in self._live and tensor.device.type != "meta":  # which has sizes alone in the training, too
             reference, place = weakref.ref(storage, functools.partial(self._given_back, key)), self._place_of([tensor])
             self._live[key] = reference, size, place, place.take(size)
 
@@ -342,7 +347,9 @@ class Trace:
     # --- the end
 
     def as_dict(self):
-        """What is known; all sizes in bytes."""
+        """What is known; all sizes in bytes. Nothing that copies tell of."""
+        if self._copies.name:
+            return {}
         parameters, buffers, learning, state = {}, {}, {}, {}
         for root in self._models():
             parameters.update((id(parameter), parameter) for parameter in root.parameters())
@@ -419,7 +426,7 @@ class Trace:
         if self._copies.name:
             self._copies.tell(world.as_rank(self._report.memory) if self._report.memory else None)
         elif self._report.memory is not None:
-            self._report.memory["traced"] = [rank for way in self._copies.answers() for rank in way]
+            self._report.memory["traced"] = world.found(self._copies)
 
 
 class _Place:

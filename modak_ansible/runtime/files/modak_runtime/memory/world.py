@@ -21,6 +21,8 @@ _COPIED = {"all_gather": 0, "all_gather_single": 0, "all_gather_into_tensor": 0,
            "reduce_scatter_tensor": 1}  # fmt: skip
 _SCRATCH = 1900 << 10  # bytes
 _SENT = ("all_reduce", "broadcast", "isend", "recv", *_COPIED)
+# In which ways begin: those with many ranks, and then those that take longest, as the last rank runs alone.
+_ORDER = "pipeline", "fsdp", "tensor", "ddp"
 _LONGEST = 480  # seconds of a processor in which one rank is traced: recurrent layers in pieces, on a busy machine
 
 
@@ -37,6 +39,7 @@ def ask(meeting_of, prepare):
     """
     world = int(os.environ.pop("MODAK_TRACE_RANKS", "") or 1)
     ways = os.environ.pop("MODAK_TRACE_WAYS", "").split() or STRATEGIES
+    ways = sorted(ways, key=lambda way: _ORDER.index(_strategy_of(way)))
     meetings = {}
 
     def begin():
@@ -51,6 +54,12 @@ def ask(meeting_of, prepare):
         return copies, 0
     _become(*copies.name, world)
     return copies, meetings[_strategy_of(copies.name[0])]
+
+
+def found(copies):
+    """What they have found as ranks, simple ways first."""
+    ranks = [rank for way in copies.answers() for rank in way]
+    return sorted(ranks, key=lambda rank: STRATEGIES.index(_strategy_of(rank["strategy"])))
 
 
 def _strategy_of(way):

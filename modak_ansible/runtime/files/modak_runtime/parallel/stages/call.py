@@ -10,6 +10,7 @@ from modak_runtime.parallel.split import replaced_parameters
 from modak_runtime.parallel.stages.look import Buffers, near, still
 from modak_runtime.parallel.stages.placed import Flow, carrier
 from modak_runtime.ranks import PIECES
+from modak_runtime.tensors import strides_in_order
 
 _TAGS = 2**20
 
@@ -58,10 +59,9 @@ class Pipe:
     def dtensor_of(self, local, like, mesh):
         if local is None:  # of a scalar PyTorch takes the shape from it
             local = self.torch.empty(() if not like.dim() else 0, dtype=like.dtype, device=like.device)
-        strides = self.torch.empty(like.shape, device="meta").stride()
         return self._tensors.from_local(
-            local, mesh, self._placement, run_check=False, shape=like.shape, stride=strides
-        )  # fmt: skip
+            local, mesh, self._placement, run_check=False, shape=like.shape, stride=strides_in_order(like.shape)
+        )
 
     def read_whole(self):
         """Lets what only one rank keeps be read by all, together, and its norm be that of all."""
