@@ -265,26 +265,24 @@ class Attending(nn.Module):
 
 
 def case_short_attention_in_bf16_is_computed_in_single_precision():
+    attend_in_bf16(has_amx=False, longest=256)
+
+
+def case_what_is_short_is_less_where_there_are_tiles_for_bf16():
+    attend_in_bf16(has_amx=True, longest=128)
+
+
+def attend_in_bf16(has_amx, longest):
     stock = nn.functional.scaled_dot_product_attention
     try:
-        with warnings.catch_warnings(), mock.patch.object(torch.cpu, "_is_amx_tile_supported", bool):
+        with warnings.catch_warnings(), mock.patch.object(torch.cpu, "_is_amx_tile_supported", lambda: has_amx):
             warnings.simplefilter("error")
-            attend_in_bf16(stock)
+            attend(stock, longest)
     finally:
         nn.functional.scaled_dot_product_attention = stock
 
 
-def case_attention_stays_in_bf16_where_there_are_tiles_for_it():
-    stock = nn.functional.scaled_dot_product_attention
-    try:
-        with mock.patch.object(torch.cpu, "_is_amx_tile_supported", lambda: True):
-            prepared("precision=bf16", nn.Linear(2, 2))
-        assert nn.functional.scaled_dot_product_attention is stock
-    finally:
-        nn.functional.scaled_dot_product_attention = stock
-
-
-def attend_in_bf16(stock):
+def attend(stock, longest):
     kinds = []
 
     def told(query, *arguments, **options):
@@ -306,7 +304,9 @@ def attend_in_bf16(stock):
     plain(short, mask).sum().backward()
     assert torch.allclose(model.all.weight.grad, plain.all.weight.grad, rtol=5e-2, atol=5e-2)
     kinds.clear()
-    model(torch.rand(1, 300, 16)), model(short, None, 0.5)
+    model(torch.rand(1, longest, 16))
+    assert kinds.pop() == (torch.float32, False)
+    model(torch.rand(1, longest + 1, 16)), model(short, None, 0.5)
     assert kinds == [(torch.bfloat16, True)] * 2
     kinds.clear()
     layer = nn.TransformerEncoderLayer(16, 2, 32, 0.0, batch_first=True)  # PyTorch's own names its arguments by places
