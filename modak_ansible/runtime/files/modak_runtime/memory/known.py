@@ -99,8 +99,10 @@ class Known:
                 if not shape or arg.shape != shape or not _lies_in_order(arg):  # a number without a place is another's
                     return None
                 kind += (arg.dtype, arg.requires_grad)
-            elif type(arg) in self._words:
-                kind.append(type(arg) if type(arg) in _NUMBERS else arg)
+            elif type(arg) in _NUMBERS:
+                kind.append(type(arg))
+            elif type(arg) in self._words and type(arg) is not self._torch.memory_format:  # which is alike for ones
+                kind.append(arg)
             else:
                 return None
         return tuple(kind)
