@@ -214,6 +214,41 @@ def test_a_script_is_traced_as_ranks_in_each_way(pytorch_python: str, tmp_path: 
     assert found["tensor"] < found["fsdp"] < alone - 1.5
 
 
+ADDED_UP = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+model = torch.nn.Sequential(torch.nn.Linear(256, 1024), torch.nn.ReLU(), torch.nn.Linear(1024, 4))
+optimizer = torch.optim.Adam(model.parameters())
+loader, other = (
+    DataLoader(TensorDataset(torch.zeros(1280, 256), torch.zeros(1280, dtype=torch.long)), 16) for _ in range(2)
+)
+for epoch in range(2):
+    for number, (x, y) in enumerate(loader, 1):
+        torch.nn.functional.cross_entropy(model(x), y).backward()
+        if number % 16 == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+    sum(model(x).sum() for x, _ in other)  # without no_grad, as some evaluate
+"""
+
+
+def test_gradients_that_are_added_up_over_many_batches_are_traced_until_a_step(
+    pytorch_python: str, tmp_path: Path
+) -> None:
+    script = tmp_path / "added.py"
+    script.write_text(ADDED_UP)
+    run(pytorch_python, tmp_path, script=script, MODAK_TRACE="memory")
+    need = need_from(tmp_path, "key", "added")
+    assert need is not None
+    trains, evaluates = need.loops
+    assert (trains.steps, trains.rows, evaluates.steps) == (1, 16, 0)
+    assert need.state >= 2 * need.parameters
+    assert trains.tensors[1] > 4 * need.parameters  # with gradients, and Adam's moments
+    assert sum(each.flop for each in need.operators or () if each.shapes == ((1024,), (16, 256), (256, 1024))) == (
+        16 * 2 * 16 * 256 * 1024
+    )
+
+
 @pytest.mark.parametrize(("steps", "traced"), [("itertools.count()", 4), ("range(3)", 3)])
 def test_a_model_is_moved_and_a_loop_of_its_own_ends(
     pytorch_python: str, tmp_path: Path, steps: str, traced: int

@@ -5,6 +5,7 @@ training will have, and depends on all that was asked before. So a trace notes w
 ``replayed`` does the same where nothing else is, and touches none of it.
 """
 
+import functools
 import os
 import subprocess
 import sys
@@ -149,6 +150,42 @@ class Heap:
                 continue
             events.append(event)
         return events
+
+
+class Place:
+    """The memory of the host, or of an accelerator.
+
+    Attributes:
+        now: bytes of the tensors that lie there.
+    """
+
+    def __init__(self, name, heap):
+        self.name, self.heap, self.now = name, heap, 0
+
+    def take(self, size):
+        """Takes so many bytes; what comes back is for ``give``."""
+        self.now += size
+        return self.heap.allocate(size)
+
+    def give(self, size, number):
+        self.now -= size
+        self.heap.release(number)
+
+    def of(self, loop):
+        """The most bytes of tensors in a loop, and of what the allocator has, by what batches were divided by."""
+        alive = loop["alive"].get(self.name, {})
+        return {
+            "tensors": {str(share): alive[share] for share in sorted(alive)},
+            "peaks": {str(share): self.peak(loop, share) for share in sorted(alive)},
+        }
+
+    def peak(self, loop, share):
+        """The most that the allocator had in a loop; what was in use where nobody could tell."""
+        return self._peaks.get((loop["number"], share), loop["alive"].get(self.name, {}).get(share, 0))
+
+    @functools.cached_property
+    def _peaks(self):
+        return self.heap.peaks()  # of all loops, at the end: those that evaluate come behind the one that trains
 
 
 def _replayed(events):

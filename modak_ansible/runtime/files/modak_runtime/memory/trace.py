@@ -15,7 +15,7 @@ import weakref
 from modak_runtime.malloc import LARGEST, SMALLEST
 from modak_runtime.memory import accelerator, cached, fake, world
 from modak_runtime.memory.blocks import repeated
-from modak_runtime.memory.heap import Heap
+from modak_runtime.memory.heap import Heap, Place
 from modak_runtime.memory.operators import STILL, Table
 from modak_runtime.memory.resident import (
     file_pages,
@@ -35,6 +35,7 @@ _WHOLE = (1, 1, 1)  # those of a rank
 _PATIENCE = 64  # batches in which a loop that trains makes its first step
 _RANKS = (2, 3, 4, 6, 8, 12, 16, 32, 64)  # for which stages are looked at
 _OWN_STEPS = 4  # of a loop over something that is no loader
+_NONE = -1  # of autograd's passes
 _MULTIPLY = {"mm", "addmm", "bmm", "baddbmm"}
 _PRODUCTS = {"mm": 0, "addmm": 1}  # where the first matrix is among their arguments
 _numbers = itertools.count()  # of loops
@@ -105,13 +106,14 @@ class Trace:
         self._first_use, self._framework, self._tracing, self._script = (
             first_use, framework, resident() - framework, None
         )  # fmt: skip
-        self._live, self._host, self._device = {}, _Place("host", Heap()), _Place("device", Heap(cached.peaks))
+        self._live, self._host, self._device = {}, Place("host", Heap()), Place("device", Heap(cached.peaks))
         self._memories = self._host, self._device
         self._heaps = [memory.heap for memory in self._memories]
         self._libraries, self._accelerator = libraries, device
         self._loops, self._loop, self._share, self._trained = [], _loop(), 1, set()
         self._making = self._loop  # of the model, whole, before ranks have parts of it
         self._kinds, self._is_complete = set(), False
+        self._backward_pass = getattr(torch._C, "_current_graph_task_id", lambda: _NONE)
         self._optimizers, self._roots, self._module_sizes, self._open = {}, [], {}, []
         self._table, self._products, self._library_blocks = Table(), {}, []
 
@@ -128,6 +130,8 @@ class Trace:
         """
         self._kinds.add(name)
         self._note_place()
+        if not self._loop["learns"]:
+            self._loop["learns"] = self._backward_pass() != _NONE
         self._host.heap.ran(saves=bool(tensors) and name != "detach" and self._torch.is_grad_enabled())
         place, blocks = self._device if on_device else self._host, []
         if on_device and name in _MULTIPLY and self._accelerator and not self._library_blocks:
@@ -256,7 +260,8 @@ class Trace:
                 loop["steps"] += 1
                 break
             self._share = shares[0]
-            if loop["steps"] or not trains or batch_count:  # gradients may be added up over many before the first step
+            # gradients may be added up over many before the first step
+            if loop["steps"] or not trains or (batch_count and not loop["learns"]):
                 shares.pop(0)
             try:
                 with fake.real_tensors():
@@ -429,44 +434,8 @@ class Trace:
             self._report.memory["traced"] = world.found(self._copies)
 
 
-class _Place:
-    """The memory of the host, or of an accelerator.
-
-    Attributes:
-        now: bytes of the tensors that lie there.
-    """
-
-    def __init__(self, name, heap):
-        self.name, self.heap, self.now = name, heap, 0
-
-    def take(self, size):
-        """Takes so many bytes; what comes back is for ``give``."""
-        self.now += size
-        return self.heap.allocate(size)
-
-    def give(self, size, number):
-        self.now -= size
-        self.heap.release(number)
-
-    def of(self, loop):
-        """The most bytes of tensors in a loop, and of what the allocator has, by what batches were divided by."""
-        alive = loop["alive"].get(self.name, {})
-        return {
-            "tensors": {str(share): alive[share] for share in sorted(alive)},
-            "peaks": {str(share): self.peak(loop, share) for share in sorted(alive)},
-        }
-
-    def peak(self, loop, share):
-        """The most that the allocator had in a loop; what was in use where nobody could tell."""
-        return self._peaks.get((loop["number"], share), loop["alive"].get(self.name, {}).get(share, 0))
-
-    @functools.cached_property
-    def _peaks(self):
-        return self.heap.peaks()  # of all loops, at the end: those that evaluate come behind the one that trains
-
-
 def _loop():
-    return {"number": next(_numbers), "rows": 0, "batches": 0, "steps": 0, "alive": {}}
+    return {"number": next(_numbers), "rows": 0, "batches": 0, "steps": 0, "learns": False, "alive": {}}
 
 
 def _widths(torch, models):
