@@ -481,10 +481,9 @@ class Ranks:
 
     def _leave(self):
         with contextlib.suppress(Exception):
-            backend = str(self.distributed.get_backend())
-            if "nccl" in backend:
+            if "nccl" in str(self.distributed.get_backend()):
                 self.distributed.destroy_process_group()
-            elif "gloo" in backend:
+            elif "gloo" in str(self.distributed.get_backend()):
                 # Gloo's end may await its own thread. That lets go of the last tensors, for which it needs Python: were
                 # there none any more, it would abort the process.
                 time.sleep(_SETTLES)
