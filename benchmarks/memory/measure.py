@@ -69,10 +69,12 @@ def of_ranks(count: int, strategy: str) -> list[dict[str, str]]:
     return [{**ours, "RANK": str(rank), "MODAK_STRATEGY": strategy} for rank in range(count)]
 
 
-def started(python: str, words: list[str], **more: str) -> Started:
-    """A training that has begun, and what it writes."""
+def started(python: str, words: list[str], group: Path | None = None, **more: str) -> Started:
+    """A training that has begun, in a cgroup if one is given, and what it writes."""
     log = tempfile.TemporaryFile()  # noqa: SIM115 - read when the process has ended
-    return subprocess.Popen([python, str(SCRIPT), *words], env=environment(**more), stdout=log, stderr=log), log
+    enters = ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh"] if group else []
+    command = [*enters, python, str(SCRIPT), *words]
+    return subprocess.Popen(command, env=environment(**more), stdout=log, stderr=log), log
 
 
 def peak(training: Started) -> int:
