@@ -2,9 +2,9 @@
 
 python benchmarks/memory/limits.py PYTHON RECORDS.jsonl LIMITS.jsonl [MODEL ...]
 
-RECORDS.jsonl is of measure.py. Of each model it takes one process, and the two ranks that came closest to what was
-promised: each is trained once, every rank in a memory cgroup of its own with that limit. Without PYTHON, as `-`, what
-was recorded alone is looked at. It needs root, and the memory controller of cgroups.
+RECORDS.jsonl is of measure.py. Of each model it takes one process, and two ranks in the way that came closest to what
+was promised: each is trained once, every rank in a memory cgroup of its own with that limit. Without PYTHON, as `-`,
+what was recorded alone is looked at. It needs root, and the memory controller of cgroups.
 """
 
 from __future__ import annotations
@@ -66,16 +66,20 @@ def cases_of(record: dict[str, Any]) -> list[tuple[int, str, int]]:
 
 
 def table(limits: Path) -> str:
-    """What was killed, and how much of its limit each case took."""
+    """What did not end well, how many were killed, and the most of its limit that one took."""
     rows = ["| model | strategy | promised, MiB | ended with |", "|---|---|---|---|"]
     killed = count = 0
+    most = 0.0
     for record in lines_of(limits):
         for case in record["cases"]:
             codes = [rank["code"] for rank in case["ranks"]]
+            most = max(most, *(rank["used"] / case["limit"] for rank in case["ranks"]))
             killed, count = killed + (-signal.SIGKILL in codes), count + 1
             if any(codes):
                 rows.append(f"| {record['model']} | {case['strategy']} | {case['limit'] // MIB} | {codes} |")
-    return "\n".join([*(rows if len(rows) > 2 else []), f"- killed: {killed} of {count}"])
+    return "\n".join(
+        [*(rows if len(rows) > 2 else []), f"- killed: {killed} of {count}; at most {most:.0%} of a limit"]
+    )
 
 
 def main() -> None:

@@ -136,6 +136,5 @@ def test_a_step_ends_with_the_first_optimizer_and_not_with_another(table):
 )
 def test_strides_of_a_new_tensor(monkeypatch, shape, strides):
     monkeypatch.syspath_prepend(str(FILES))
-    assert (
-        importlib.import_module("modak_runtime.tensors").strides_in_order(shape) == strides
-    )  # as torch.empty has them
+    tensors = importlib.import_module("modak_runtime.tensors")
+    assert tensors.strides_in_order(shape) == strides  # as torch.empty has them

@@ -10,6 +10,12 @@ PIECES = 4  # of a batch that goes through the stages of a pipeline, for each ra
 _TIMEOUT = 300.0  # seconds of a rendezvous, where nobody says
 
 
+def parts_of(way):
+    """The strategy in the name of a way, such as ``tensor_2``, and the number behind it; empty where there is none."""
+    strategy, _, number = way.partition("_")
+    return strategy, number
+
+
 class Rank:
     """One process of a training that prepare makes parallel.
 
@@ -40,7 +46,7 @@ class Rank:
             name: a strategy's, by which all ranks have one, or each has its own (``ddp``); or with a number behind it,
                 such as ``tensor_2``: so many neighbours have one, and the copies are data parallel.
         """
-        strategy, _, number = name.partition("_")
+        strategy, number = parts_of(name)
         if strategy not in STRATEGIES:
             self.end("prepare does not know the strategy %s; it knows %s" % (strategy, ", ".join(STRATEGIES)))
         degree = int(number) if number.isdigit() else 1 if strategy == "ddp" else self.world

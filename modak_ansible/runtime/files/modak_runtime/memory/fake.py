@@ -3,12 +3,13 @@
 Whole numbers of processors are real where they are few: places, lengths and orders say which shapes tensors have.
 """
 
+import functools
 import importlib
 
 from modak_runtime.memory import recurrent
 from modak_runtime.memory.known import Known
 from modak_runtime.memory.operators import row_of
-from modak_runtime.memory.temporaries import ASKING, of_device, order_of
+from modak_runtime.memory.temporaries import of_device, order_of
 from modak_runtime.tensors import is_dense
 
 _FEW = 1 << 20  # elements
@@ -44,7 +45,6 @@ def ledger(torch, mode, trace):
     device_of, add, cudnn_rnn = (
         torch.ops.prim.device.default, torch.ops.aten.add.Tensor, torch.ops.aten._cudnn_rnn.default
     )  # fmt: skip
-    are_distributed = {}  # kinds of tensors
 
     def outputs_of(func, args, kwargs):
         """What an operator gives, and takes on an accelerator, and its row in the table of operators."""
@@ -77,11 +77,7 @@ def ledger(torch, mode, trace):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             if func is device_of:  # what is asked most often by far
                 return args[0].fake_device
-            is_distributed = are_distributed.get(types)
-            if is_distributed is None:
-                is_distributed = any(hasattr(tensor_type, "full_tensor") for tensor_type in types)
-                are_distributed[types] = is_distributed
-            if is_distributed:  # a DTensor: of what it is made of, each by itself
+            if _are_distributed(types):  # a DTensor: of what it is made of, each by itself
                 return NotImplemented
             kwargs = kwargs or {}
             # there operators come as they are called, and not what they are made of
@@ -104,16 +100,18 @@ def ledger(torch, mode, trace):
             else:  # the weights of cuDNN's layers are there already
                 given = leaves(outputs[:4] if func is cudnn_rnn else outputs)
                 tensors = [leaf for leaf in given if isinstance(leaf, torch.Tensor)]  # none: it is a question
-            name, order = func.overloadpacket.__name__, ()
-            if usage is not None:
-                order = of_device(usage["transient"], tensors)
-            elif name in ASKING:
-                order = order_of(torch, func, args, outputs)
+            name = func.overloadpacket.__name__
+            order = order_of(torch, func, args, outputs) if usage is None else of_device(usage["transient"], tensors)
             trace.note_tensors(name, tensors, order, on_device=usage is not None)
             trace.ran(name, args, row)
             return outputs
 
     return Ledger()
+
+
+@functools.lru_cache(maxsize=None)
+def _are_distributed(kinds):
+    return any(hasattr(kind, "full_tensor") for kind in kinds)
 
 
 def _answers(torch, trace):

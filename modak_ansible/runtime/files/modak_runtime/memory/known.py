@@ -33,7 +33,7 @@ class Known:
         self._words = {int, float, bool, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format}
         self._words_of_func = {}  # by the place of an operator, which has no quick hash
         self._processor, self._meta = torch.device("cpu"), torch.device("meta")
-        self._calls, self._kinds, self._views, self._attributes = {}, {}, set(), None
+        self._calls, self._kinds, self._attributes = {}, {}, None
         self._alone, self._empty, self._subclass = (
             torch._C._DisableTorchDispatch, torch.empty_strided, torch.Tensor._make_subclass
         )  # fmt: skip
@@ -62,9 +62,7 @@ class Known:
 
     def get_alike(self, key, func, args, kwargs):
         """The same function, from a call with other sizes; None where it would depend on them."""
-        if key is None:
-            return None
-        return self._look if func in self._views else self._kinds.get(self._kind_of(func, args, kwargs))
+        return None if key is None else self._kinds.get(self._kind_of(func, args, kwargs))
 
     def keep(self, key, func, args, kwargs, outputs, more):
         """Keeps what an operator has given, if it would give the same again, and what else is known of such a call."""
@@ -79,18 +77,18 @@ class Known:
         self._calls[key] = again, more
 
     def _keep_alike(self, func, args, kwargs, outputs, again):
-        if getattr(func, "is_view", False):
-            self._views.add(func)
         kind = self._kind_of(func, args, kwargs)
-        if kind is None or type(outputs) is not self._kind:
+        if kind is None:
             return
-        if any(outputs is arg for arg in args):
+        if getattr(func, "is_view", False) or any(outputs is arg for arg in args):
             self._kinds[kind] = again
-        elif _lies_in_order(outputs) and outputs.shape == args[0].shape:
+        elif type(outputs) is self._kind and _lies_in_order(outputs) and outputs.shape == args[0].shape:
             self._kinds[kind] = functools.partial(self._make_alike, outputs.dtype)
 
     def _kind_of(self, func, args, kwargs):
         """What decides what an operator gives besides the size of all its tensors; None where there is more."""
+        if getattr(func, "is_view", False):
+            return (func,)
         if self._torch.Tag.pointwise not in func.tags or not args or type(args[0]) is not self._kind:
             return None
         kind, shape = [func], args[0].shape

@@ -4,13 +4,11 @@ oneDNN lays images and weights out in blocks, and back. Where a tensor is made w
 comes to lie behind that block, and what the block leaves may be too small for the next one. So the order counts, too.
 """
 
+import functools
+
 from modak_runtime.memory import recurrent
 from modak_runtime.tensors import size_of
 
-ASKING = {
-    "convolution", "convolution_backward", "native_batch_norm_backward", "native_layer_norm",
-    "native_layer_norm_backward", "embedding_dense_backward", "mkldnn_rnn_layer", "mkldnn_rnn_layer_backward",
-}  # fmt: skip
 _FEW, _FIRST = 3, 16  # channels of a picture; of what a convolution with AVX-512 reads as it lies, if fewer
 _SMALL = 20480  # elements of a single image that PyTorch keeps from oneDNN
 _PADDED_AT_MOST = 28  # elements on each side, for the gradients of weights
@@ -37,24 +35,9 @@ class Order(list):
 
 def order_of(torch, func, args, outputs):
     """What an operator asks for besides the tensors that it gives, and where among that it makes those."""
-    order, aten, name = Order(), torch.ops.aten, func.overloadpacket.__name__
-    if func is aten.convolution.default:
-        _convolve(torch, order, args, outputs)
-    elif func is aten.convolution_backward.default:
-        _convolve_back(torch, order, args, outputs)
-    elif func is aten.native_batch_norm_backward.default and outputs[0] is not None:
-        order.make(outputs[0])
-        order.give(order.take(size_of(outputs[0])))
-    elif name in ("native_layer_norm", "native_layer_norm_backward"):
-        copies = order.take(*(_copied(images) for images in args[: 2 if "backward" in name else 1]))
-        order.extend(output for output in outputs if output is not None)
-        order.give(copies)
-    elif name == "embedding_dense_backward":
-        order.make(outputs)
-        order.give(order.take(_copied(args[0])))
-    elif name in ("mkldnn_rnn_layer", "mkldnn_rnn_layer_backward"):
-        order.extend(output for output in outputs if output is not None)
-        order.give(order.take(*map(size_of, args[1:3]), 4 * recurrent.of_states(args)))  # packed weights, and gates
+    order, ask = Order(), _ASKING.get(func.overloadpacket.__name__)
+    if ask is not None:
+        ask(torch, order, args, outputs)
     return order
 
 
@@ -63,6 +46,28 @@ def of_device(size, outputs):
     order = Order(outputs)
     order.give(order.take(size))
     return order
+
+
+def _normalize(_torch, order, args, outputs, input_count=1):
+    copies = order.take(*map(_copied, args[:input_count]))
+    order.extend(output for output in outputs if output is not None)
+    order.give(copies)
+
+
+def _normalize_batch_back(_torch, order, _args, outputs):
+    if outputs[0] is not None:
+        order.make(outputs[0])
+        order.give(order.take(size_of(outputs[0])))
+
+
+def _embed_back(_torch, order, args, output):
+    order.make(output)
+    order.give(order.take(_copied(args[0])))
+
+
+def _recur(_torch, order, args, outputs):
+    order.extend(output for output in outputs if output is not None)
+    order.give(order.take(*map(size_of, args[1:3]), 4 * recurrent.of_states(args)))  # packed weights, and gates
 
 
 def _convolve(torch, order, args, output):
@@ -177,3 +182,15 @@ def _lies_last(torch, images):
 def _copied(tensor):
     """Bytes of the copy of a tensor whose numbers do not lie in order."""
     return 0 if tensor.is_contiguous() else size_of(tensor)
+
+
+_ASKING = {
+    "convolution": _convolve,
+    "convolution_backward": _convolve_back,
+    "native_batch_norm_backward": _normalize_batch_back,
+    "native_layer_norm": _normalize,
+    "native_layer_norm_backward": functools.partial(_normalize, input_count=2),
+    "embedding_dense_backward": _embed_back,
+    "mkldnn_rnn_layer": _recur,
+    "mkldnn_rnn_layer_backward": _recur,
+}

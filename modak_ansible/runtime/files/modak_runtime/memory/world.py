@@ -12,7 +12,7 @@ import resource
 from modak_runtime.malloc import NO_CACHES
 from modak_runtime.memory import fake
 from modak_runtime.memory.copies import Copies
-from modak_runtime.ranks import STRATEGIES, Rank
+from modak_runtime.ranks import STRATEGIES, Rank, parts_of
 from modak_runtime.tensors import size_of
 
 # What of its arguments gloo copies besides, as it was measured in PyTorch 2.13: all that a gather gives, and all of
@@ -39,12 +39,12 @@ def ask(meeting_of, prepare):
     """
     world = int(os.environ.pop("MODAK_TRACE_RANKS", "") or 1)
     ways = os.environ.pop("MODAK_TRACE_WAYS", "").split() or STRATEGIES
-    ways = sorted(ways, key=lambda way: _ORDER.index(_strategy_of(way)))
+    ways = sorted(ways, key=lambda way: _ORDER.index(parts_of(way)[0]))
     meetings = {}
 
     def begin():
         _make_ready()
-        for strategy in {_strategy_of(way) for way in ways}:
+        for strategy in {parts_of(way)[0] for way in ways}:
             meetings[strategy] = meeting_of(strategy)
         prepare()
         importlib.import_module("modak_runtime.parallel.processes")
@@ -53,22 +53,19 @@ def ask(meeting_of, prepare):
     if not copies.name:
         return copies, 0
     _become(*copies.name, world)
-    return copies, meetings[_strategy_of(copies.name[0])]
+    return copies, meetings[parts_of(copies.name[0])[0]]
 
 
 def found(copies):
     """What they have found as ranks, simple ways first."""
     ranks = [rank for way in copies.answers() for rank in way]
-    return sorted(ranks, key=lambda rank: STRATEGIES.index(_strategy_of(rank["strategy"])))
-
-
-def _strategy_of(way):
-    return way.partition("_")[0]
+    return sorted(ranks, key=lambda rank: STRATEGIES.index(parts_of(rank["strategy"])[0]))
 
 
 def _numbers(way, world):
     """Of ranks that differ: of a pipeline the first, the last, and one between them."""
-    stages = int(way.partition("_")[2] or world) if _strategy_of(way) == "pipeline" else 1
+    strategy, number = parts_of(way)
+    stages = int(number or world) if strategy == "pipeline" else 1
     return sorted({0, stages // 2, stages - 1})
 
 
