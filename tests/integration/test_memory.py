@@ -125,6 +125,50 @@ for epoch in range(2):
         loss.item()
 """
 
+# Recurrent layers of all kinds, as scripts use them; without "once" each is taken apart, as PyTorch does.
+OF_PASSES = """
+import sys
+import modak_runtime
+from modak_runtime.memory import recurrent
+take, passes = recurrent.take_passes, []
+def told(*words):
+    take(*words)
+    rehearse = recurrent._Passes._rehearse
+    def counted(self):
+        passes.append(self._forms)
+        open("passes", "w").write(str(len(passes)) + " " + str(len(set(passes))))
+        rehearse(self)
+    recurrent._Passes._rehearse = counted
+recurrent.take_passes = told if "once" in sys.argv[1] else lambda *_words: None
+import torch
+from torch import nn
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.both = nn.GRU(16, 32, 3, batch_first=True, dropout=0.2, bidirectional=True)
+        self.plain, self.bare = nn.RNN(64, 32), nn.RNN(32, 32, 2, nonlinearity="relu", bias=False)
+        self.still, self.out = nn.GRU(32, 32).requires_grad_(False), nn.Linear(32, 3)
+    def forward(self, x):
+        x, states = self.both(x)
+        x, _ = self.plain(x.transpose(0, 1), states[:1])
+        return self.out(self.still(self.bare(x)[0])[1][0])
+model = Model()
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for step in range(4):
+    x = torch.zeros(8, 10, 16, requires_grad=True)
+    model(x)  # for nothing
+    loss = model(x).sum()
+    loss.backward(retain_graph=True)
+    loss.backward()
+    if "slopes" in sys.argv[1]:
+        (slope,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)
+        slope.square().sum().backward()
+    with torch.no_grad():
+        model(x)
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
 
 def run(python: str, folder: Path, word: str = "train", script: Path = SCRIPT, **more: str) -> dict[str, Any]:
     """The last line that the script writes; nothing where it ends before."""
@@ -188,6 +232,28 @@ def test_operators_that_are_known_are_those_that_pytorch_gives(pytorch_python: s
     for ours, theirs in zip([known, *known.traced], [asked, *asked.traced], strict=True):
         assert [each.tensors for each in ours.loops] == [each.tensors for each in theirs.loops]
         assert [each.steps for each in ours.loops] == [each.steps for each in theirs.loops]
+
+
+@pytest.mark.parametrize("more", ["", "slopes"])
+def test_passes_over_sequences_are_traced_once_and_count_as_often_as_they_are_made(
+    pytorch_python: str, tmp_path: Path, more: str
+) -> None:
+    script, found = tmp_path / "passes.py", []
+    script.write_text(OF_PASSES)
+    for word in ("once" + more, "apart" + more):
+        folder = tmp_path / word
+        folder.mkdir()
+        run(pytorch_python, folder, word, script=script, MODAK_TRACE="memory")
+        need = need_from(folder, "key", "passes")
+        assert need is not None
+        found.append(need)
+    once, apart = found
+    traced, kinds = map(int, (tmp_path / ("once" + more) / "passes").read_text().split())
+    assert kinds == 4
+    assert traced <= 4 * kinds  # forth, and back in each of the ways in which that was asked for: not once a step
+    assert once.loops[0].tensors[1] == pytest.approx(apart.loops[0].tensors[1], rel=0.03)
+    computed = [sum(each.flop for each in need.operators or ()) for need in found]
+    assert computed[0] == computed[1] > 0
 
 
 def test_a_script_is_traced_as_ranks_in_each_way(pytorch_python: str, tmp_path: Path) -> None:

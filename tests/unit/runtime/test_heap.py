@@ -17,6 +17,7 @@ sys.path.insert(0, str(FILES))
 
 from modak_runtime import malloc
 from modak_runtime.memory import heap as heaps
+from modak_runtime.memory import replayed
 from modak_runtime.memory.heap import Heap
 from modak_runtime.memory.replayed import ALLOCATE, KEEP, LABEL, RELEASE
 
@@ -320,6 +321,32 @@ def played(steps: list[tuple[int, bool, bool]], counts: tuple[int, int], *, repe
     return list(heap._events)
 
 
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 99)), max_size=30), st.integers(0, 30))
+def test_what_one_heap_was_asked_for_another_is_asked_for_again(acts: list[tuple[int, int]], part: int):
+    """In two parts, the second of which gives back what the first has taken."""
+    place, there, most, ends = heaps.Place("host", Heap()), [], [0, 0], 0
+    for number, (act, size) in enumerate(acts):
+        place.heap.at(number, 1)  # labels belong to one heap
+        if number == part:
+            ends = place.heap.so_far[0]
+        if act == 0 and there:
+            place.give(*there.pop(size % len(there)))
+        elif act == 1:
+            place.heap.ran(saves=True)
+        else:
+            there.append((size, place.take(size)))
+            most[number >= part > 0] = max(most[number >= part > 0], place.now)
+    again, blocks = heaps.Place("host", Heap()), []
+    before = again.heap.allocate(7)
+    parts = [place.heap.asked(0)[: len(place.heap.asked(0)) - len(place.heap.asked(ends))], place.heap.asked(ends)]
+    found = [again.again(each, blocks) for each in (parts if ends else parts[1:])]
+    assert max(found) == max(most)
+    assert again.now == place.now
+    assert sorted(block[1] - before - 1 for block in blocks if block) == sorted(number for _, number in there)
+    events = [event + (8 if event & 7 == RELEASE else 0) for event in place.heap.asked(0)]
+    assert list(again.heap.asked(1)) == events
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 99), st.booleans(), st.booleans()), max_size=20),
     st.integers(0, 3),
@@ -363,5 +390,13 @@ def test_replays_of_a_rank_part_when_it_has_set_blocks_aside(monkeypatch: pytest
         heap.ran(saves=True)
         heap.allocate(MIB // 4)
     replays = heaps._replayed(heap._without_shares_but(1))
-    assert len(replays) == len(heaps._SEEDS)
+    assert len(replays) == 2  # which find the same
     assert all(35 * MIB <= replay[0] < 45 * MIB for replay in replays)
+
+
+@pytest.mark.parametrize(
+    ("second", "is_close"),
+    [([0, 1000, 1, 2000], True), ([0, 1004, 1, 1991], True), ([0, 1000, 1, 2020], False), ([0, 1000], False)],
+)
+def test_a_third_replay_is_one_too_many_where_two_find_the_same(second: list[int], is_close: bool):
+    assert replayed._are_close([0, 1000, 1, 2000], second) is is_close

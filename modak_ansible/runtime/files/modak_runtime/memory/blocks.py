@@ -1,4 +1,8 @@
-"""Blocks of a network that are alike and follow each other, such as the layers of a transformer."""
+"""What of a network several ranks, or steps, can have one part after the other: layers that are alike, and others."""
+
+from modak_runtime.tensors import size_of
+
+_RANKS = (2, 3, 4, 6, 8, 12, 16, 32, 64)  # for which stages are looked at
 
 
 def repeated(torch, model):
@@ -27,3 +31,39 @@ def repeated(torch, model):
 
     look_into(model)
     return all_groups
+
+
+def widths_of(torch, models):
+    """Bytes of parameters that ranks can split, by the number that theirs has to divide."""
+    from modak_runtime.parallel.split import widths
+
+    sizes = {}
+    for model in models:
+        for width, size in widths(torch, model).items():
+            sizes[str(width)] = sizes.get(str(width), 0) + size
+    return sizes
+
+
+def stages_of(torch, models):
+    """Bytes of the parameters of the largest stage of so many; 0 where a model has fewer layers."""
+    from modak_runtime.parallel.stages import stages
+
+    largest = {}
+    for ranks in _RANKS:
+        of_models = [stages(torch, model, ranks) for model in models]
+        fit = all(len(model_stages) == ranks for model_stages in of_models)
+        sizes = [[sum(map(size_of, stage)) for stage in model_stages] for model_stages in of_models]
+        largest[str(ranks)] = max(map(sum, zip(*sizes)), default=0) if fit else 0
+    return largest
+
+
+def units_of(torch, model):
+    """Bytes of what is whole at one time where a model's parameters are shared out; the last: for the whole pass."""
+    from modak_runtime.parallel.sharded import units
+
+    sizes, inner = [], set()
+    for unit in [*units(torch, model), model]:
+        parameters = [parameter for parameter in unit.parameters() if parameter not in inner]
+        inner.update(parameters)
+        sizes.append(sum(map(size_of, parameters)))
+    return sizes

@@ -31,6 +31,15 @@ def real_tensors():
     return _disable_current_modes()
 
 
+def empty(torch, mode, sizes, strides, dtype):
+    """A fake tensor of which no trace knows."""
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    with real_tensors():
+        sized = torch.empty_strided(sizes, strides, dtype=dtype, device="meta")
+        return FakeTensor(mode, sized, torch.device("cpu"))
+
+
 def is_fake(tensor):
     from torch._subclasses.fake_tensor import FakeTensor
 
@@ -183,13 +192,18 @@ def _adds_in_place(torch, args):
     try:
         return (
             c._current_graph_task_id() != -1
-            and not isinstance(c._current_autograd_node(), torch.autograd.function.BackwardCFunction)  # a script's own
+            and not _is_of_script(torch, c._current_autograd_node())
             and getattr(args[1], "shape", None) == args[0].shape
             and is_dense(args[0])
             and c._storage_Use_Count(args[0].untyped_storage()._cdata) <= 2
         )
     except AttributeError:  # a release without these
         return False
+
+
+def _is_of_script(torch, node):
+    """Whether a backward pass is written in Python, and not by us."""
+    return isinstance(node, torch.autograd.function.BackwardCFunction) and not recurrent.is_pass(node)
 
 
 def follow_sizes(torch, trace):

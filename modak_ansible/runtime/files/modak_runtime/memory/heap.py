@@ -23,7 +23,7 @@ class Heap:
 
     Args:
         replay: a function that gives, of such events, the most bytes under each label, once or several times: the
-            middle counts. Without one malloc is asked for the same.
+            middle counts, of two the larger one. Without one malloc is asked for the same.
     """
 
     def __init__(self, replay=None):
@@ -65,6 +65,10 @@ class Heap:
     def so_far(self):
         """How many events and blocks there were."""
         return len(self._events), len(self._begins)
+
+    def asked(self, begin):
+        """What was asked since there were so many events, to be asked again."""
+        return array("q", (event for event in self._events[begin:] if event & 7 != LABEL))
 
     def repeats(self, places):
         """Whether a step asked for the same as the one before it, and gave the same back.
@@ -170,6 +174,29 @@ class Place:
     def give(self, size, number):
         self.now -= size
         self.heap.release(number)
+
+    def again(self, asked, blocks):
+        """Asks for what another heap was asked for.
+
+        Args:
+            asked: its events, as of ``Heap.asked``.
+            blocks: sizes and numbers of the blocks that were there; those that come are added, and None is put in the
+                places of those that go.
+
+        Returns: the most bytes of tensors meanwhile.
+        """
+        most = self.now
+        for event in asked:
+            kind, value = event & 7, event >> 3
+            if kind == ALLOCATE:
+                blocks.append((value, self.take(value)))
+                most = max(most, self.now)
+            elif kind == KEEP:
+                self.heap.ran(saves=True)
+            elif blocks[value]:
+                self.give(*blocks[value])
+                blocks[value] = None
+        return most
 
     def of(self, loop):
         """The most bytes of tensors in a loop, and of what the allocator has, by what batches were divided by."""

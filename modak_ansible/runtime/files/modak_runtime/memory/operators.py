@@ -1,5 +1,7 @@
 """What a step of a training computes, operator by operator: shapes, formats, FLOP and bytes, without numbers."""
 
+import operator
+
 from modak_runtime.tensors import size_of
 
 STILL = {"_unsafe_view", "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}  # move nothing
@@ -13,6 +15,11 @@ class Table:
         self._rows, self._shares, self._first, self._batches = {}, set(), None, 0
         self.last, self.batches = None, 0  # of the last whole step
 
+    @property
+    def rows(self):
+        """How often each operator has run since the last step, and what it has computed and moved."""
+        return self._rows
+
     def ran(self, row, share):
         """Notes an operator, by its ``row_of``, that has run in a batch that was divided by ``share``."""
         self._shares.add(share)
@@ -20,6 +27,12 @@ class Table:
             key, flop, moved = row
             count, all_flop, all_bytes = self._rows.get(key, (0, 0, 0))
             self._rows[key] = count + 1, all_flop + flop, all_bytes + moved
+
+    def ran_again(self, rows, share):
+        """Notes operators that have run before: ``rows`` of another table."""
+        self._shares.add(share)
+        for key, row in rows.items():
+            self._rows[key] = tuple(map(operator.add, row, self._rows.get(key, (0, 0, 0))))
 
     def batch_given(self):
         if self._first is None and not self._batches:  # what was computed before belongs to no step

@@ -1,4 +1,14 @@
-"""Recurrent layers of oneDNN and cuDNN: what fake tensors do not know of them."""
+"""Recurrent layers: what fake tensors do not know of those of oneDNN and cuDNN, and what takes too long of the others.
+
+Those PyTorch takes apart into operators, some 40 for each place of a sequence, which take as long to trace as to
+compute. One pass over a sequence is traced aside for all that are alike: the other direction, layers, steps.
+"""
+
+import functools
+
+from modak_runtime.memory.heap import Heap, Place
+
+_TAKEN_APART = "gru", "rnn_relu", "rnn_tanh"
 
 
 def of_processor(func, args, output, mapped_from):
@@ -50,3 +60,196 @@ def of_cudnn(torch, func, args, sizes):
             [empty(weight) for weight in weights],
         )
     return None
+
+
+def take_passes(torch, trace, mode):
+    """Has layers that are taken apart be traced once for passes over sequences that are alike.
+
+    Args:
+        mode: makes the trace's fake tensors.
+    """
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    kind = _function(torch, trace)
+    hooks = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", lambda _ignored: None)
+
+    def decide_all(given):
+        """Whether sizes decide what a pass asks for: nothing looks at what it keeps, or has it otherwise."""
+        are_plain = all(type(each) is FakeTensor and each.fake_device.type == "cpu" for each in given)
+        return are_plain and kind.is_known and not torch.is_autocast_enabled("cpu") and hooks(False) is None
+
+    def all_passes(layers, outputs, state, weights, has_biases, count, ways, dropout):
+        each, states = len(weights) // (count * ways), []
+        for layer in range(count):
+            found = [
+                kind.apply(layers, has_biases, outputs, state[place : place + 1], *weights[place * each :][:each])
+                for place in range(layer * ways, (layer + 1) * ways)
+            ]  # backwards as forwards: sizes alone count
+            states += [last for _, last in found]
+            outputs = torch.cat([output for output, _ in found], -1) if ways > 1 else found[0][0]
+            if dropout and layer < count - 1:
+                outputs = torch.dropout(outputs, dropout, True)
+        return outputs, torch.cat(states) if len(states) > 1 else states[0]
+
+    def of(layers):
+        @functools.wraps(layers)
+        def called(inputs, state, weights, *options):
+            if not isinstance(weights, (list, tuple)):  # sequences are packed
+                return layers(inputs, state, weights, *options)
+            given = inputs, state, *weights
+            if torch.overrides.has_torch_function(given):  # as of what lies in one stage
+                return torch.overrides.handle_torch_function(called, given, inputs, state, weights, *options)
+            has_biases, count, dropout, trains, is_both_ways, has_batch_first = options
+            learns = torch.is_grad_enabled() and any(weight.requires_grad for weight in weights)
+            if not decide_all(given) or (inputs.fake_mode is mode) != learns:
+                return layers(inputs, state, weights, *options)
+            outputs, ways = inputs.transpose(0, 1) if has_batch_first else inputs, 2 if is_both_ways else 1
+            if learns:
+                outputs, state = all_passes(
+                    layers, outputs, state, weights, has_biases, count, ways, dropout if trains else 0
+                )
+            else:  # somebody else wants to know its sizes
+                outputs, state = outputs.new_empty(*outputs.shape[:2], ways * state.shape[2]), torch.empty_like(state)
+            return outputs.transpose(0, 1) if has_batch_first else outputs, state
+
+        return called
+
+    for name in _TAKEN_APART:
+        setattr(torch._VF, name, of(getattr(torch._VF, name)))
+
+
+def is_pass(node):
+    """Whether a backward pass is of one."""
+    return isinstance(getattr(node, "noted", None), _Noted)
+
+
+def _function(torch, trace):
+    """A function of one pass over a sequence that notes it, and its backward pass, in a trace.
+
+    Its ``is_known`` says whether gradients had none of their own so far, of which only PyTorch knows.
+    """
+    known, autograd = {}, torch._C._autograd
+    keeps_graph = getattr(autograd, "_get_current_graph_task_keep_graph", lambda: False)
+
+    class Pass(torch.autograd.Function):
+        is_known = True
+
+        @staticmethod
+        def forward(ctx, layers, has_biases, *given):
+            ctx.set_materialize_grads(False)
+            ctx.save_for_backward(*given)
+            forms = tuple((each.shape, each.stride(), each.dtype, each.requires_grad) for each in given)
+            key = layers, has_biases, forms
+            if key not in known:
+                known[key] = _Passes(torch, trace, layers, has_biases, forms)
+            ctx.passes, ctx.noted = known[key], _Noted(trace)
+            return tuple(ctx.noted.forth(*known[key].forth))
+
+        @staticmethod
+        def backward(ctx, *grads):
+            given = ctx.saved_tensors
+            if torch.is_grad_enabled():  # it is computed again as it is, and as it is from now on
+                Pass.is_known = False
+                found = ctx.passes.grads(ctx.passes.run(*given), given, grads, create_graph=True)
+            else:
+                found = ctx.noted.back(*ctx.passes.back(grads, keeps_graph()))
+            return None, None, *found
+
+    return Pass
+
+
+class _Passes:
+    """Passes over sequences that are alike: what they ask for and give, as it was traced aside.
+
+    Args:
+        layers: PyTorch's function of any number of layers.
+        has_biases: whether they have.
+        forms: sizes, strides and type of the sequence, of its first state and of each weight, and whether it learns.
+
+    Attributes:
+        forth: events, operators and outputs, see ``_Noted.forth``.
+    """
+
+    def __init__(self, torch, trace, layers, has_biases, forms):
+        self._torch, self._trace, self._forms, self._back = torch, trace, forms, {}
+        self.run = lambda inputs, state, *weights: layers(
+            inputs, state, weights, has_biases, 1, 0.0, True, False, False
+        )
+        self._rehearse()
+
+    def _rehearse(self):
+        torch, self._place = self._torch, Place("host", Heap())
+        with self._trace.aside(Place("host", Heap())), torch.enable_grad():
+            self._given = [
+                torch.empty_strided(shape, stride, dtype=dtype, requires_grad=learns)
+                for shape, stride, dtype, learns in self._forms
+            ]
+        with self._trace.aside(self._place) as table, torch.enable_grad():
+            self._outputs = self.run(*self._given)
+        self.forth = self._noted(0, table, self._outputs)
+
+    def back(self, grads, keeps):
+        """What the backward pass asks for and gives, as ``forth``.
+
+        Args:
+            grads: of outputs; None of those that nobody uses.
+            keeps: whether there may be another one.
+        """
+        key = keeps, *(None if grad is None else grad.stride() for grad in grads)
+        if key not in self._back:
+            if self._outputs is None:
+                self._rehearse()
+            begin, _ = self._place.heap.so_far
+            with self._trace.aside(self._place) as table:
+                found = self.grads(self._outputs, self._given, grads, retain_graph=keeps)
+            self._back[key] = self._noted(begin, table, found)
+            self._outputs = self._given = None
+        return self._back[key]
+
+    def grads(self, outputs, given, grads, **options):
+        """Gradients of all that is given; None of what learns nothing."""
+        learning = [tensor for tensor in given if tensor.requires_grad]
+        used = [(output, grad) for output, grad in zip(outputs, grads) if grad is not None]
+        used_outputs, used_grads = zip(*used)
+        found = iter(self._torch.autograd.grad(used_outputs, learning, used_grads, allow_unused=True, **options))
+        return [next(found) if tensor.requires_grad else None for tensor in given]
+
+    def _noted(self, begin, table, tensors):
+        """Events from a place on, operators, and where tensors lie, with their sizes, strides and types."""
+        forms = [
+            None if tensor is None
+            else (self._trace.block_of(tensor, self._place), (tuple(tensor.shape), tensor.stride(), tensor.dtype))
+            for tensor in tensors
+        ]  # fmt: skip
+        return self._place.heap.asked(begin), table.rows, forms
+
+
+class _Noted:
+    """A pass that is noted in a trace, with what it keeps for its backward pass."""
+
+    def __init__(self, trace):
+        self._trace, self._blocks, self._kept = trace, [], 0
+
+    def forth(self, asked, rows, forms):
+        """Notes events and operators; gives the tensors that lie in such blocks, of such sizes, strides and types."""
+        self._trace.again(asked, rows, self._blocks)
+        self._kept = len(self._blocks)
+        return [self._lay(*form) for form in forms]
+
+    def back(self, asked, rows, forms):
+        self._trace.again(asked, rows, self._blocks)
+        grads = [None if form is None else self._lay(*form) for form in forms]
+        self._give_back(self._kept)
+        return grads
+
+    def _lay(self, number, form):
+        block, self._blocks[number] = self._blocks[number], None
+        return self._trace.lay(form, block)
+
+    def _give_back(self, begin):
+        for block in filter(None, self._blocks[begin:]):
+            self._trace.give_back(*block)
+        del self._blocks[begin:]
+
+    def __del__(self):
+        self._give_back(0)

@@ -6,6 +6,7 @@ allocator lays tensors out; for what is alive at a time, a test compares the two
 """
 
 import atexit
+import contextlib
 import functools
 import gc
 import itertools
@@ -13,8 +14,8 @@ import sys
 import weakref
 
 from modak_runtime.malloc import LARGEST, SMALLEST
-from modak_runtime.memory import accelerator, cached, fake, world
-from modak_runtime.memory.blocks import repeated
+from modak_runtime.memory import accelerator, cached, fake, recurrent, world
+from modak_runtime.memory.blocks import repeated, stages_of, units_of, widths_of
 from modak_runtime.memory.heap import Heap, Place
 from modak_runtime.memory.operators import STILL, Table
 from modak_runtime.memory.resident import (
@@ -33,7 +34,6 @@ from modak_runtime.tensors import size_of
 _SHARES = (1, 1, 2, 2, 8, 8)  # what batches are divided by: what grows with them is found from these
 _WHOLE = (1, 1, 1)  # those of a rank
 _PATIENCE = 64  # batches in which a loop that trains makes its first step
-_RANKS = (2, 3, 4, 6, 8, 12, 16, 32, 64)  # for which stages are looked at
 _OWN_STEPS = 4  # of a loop over something that is no loader
 _NONE = -1  # of autograd's passes
 _MULTIPLY = {"mm", "addmm", "bmm", "baddbmm"}
@@ -65,6 +65,7 @@ def imported(torch, report, steps):
     fake.let_modules_move(torch, mode)
     fake.give_batches(torch, trace.batches)
     fake.follow_sizes(torch, trace)
+    recurrent.take_passes(torch, trace, mode)
     if is_parallel():
         world.begin(torch, trace)
     ledger = fake.ledger(torch, mode, trace)
@@ -143,20 +144,20 @@ class Trace:
                 blocks.append((entry, place.take(entry)))
             else:
                 place.give(*blocks[-entry - 1])
-            self._note_most(place)
+            self._note_most(place, place.now)
         for tensor in tensors:
             self._take(tensor)
         for memory in self._memories:
-            self._note_most(memory)
+            self._note_most(memory, memory.now)
 
     def _note_place(self):
         for heap in self._heaps:
             heap.at(self._loop["number"], self._share)
 
-    def _note_most(self, place):
+    def _note_most(self, place, size):
         alive = self._loop["alive"].setdefault(place.name, {})
-        if place.now >= alive.get(self._share, 0):
-            alive[self._share] = place.now
+        if size >= alive.get(self._share, 0):
+            alive[self._share] = size
 
     def usage(self, func, args, kwargs, leaves):
         """What an operator really takes and gives on an accelerator, in bytes; None of one on the host.
@@ -194,18 +195,22 @@ class Trace:
             storage = tensor.untyped_storage()
         except (NotImplementedError, RuntimeError):  # a sparse one has none of its own
             return
-        key, size = storage._cdata, storage.nbytes()
-        if key not in self._live and tensor.device.type != "meta":  # which has sizes alone in the training, too
-            reference, place = weakref.ref(storage, functools.partial(self._given_back, key)), self._place_of([tensor])
-            self._live[key] = reference, size, place, place.take(size)
+        size = storage.nbytes()
+        if storage._cdata not in self._live and tensor.device.type != "meta":  # which has sizes alone in the training
+            place = self._place_of([tensor])
+            self._lies_in(tensor, size, place, place.take(size))
 
     def takes_over(self, old, new):
         """Takes that a tensor lies in another one's memory, which nobody else has."""
-        key, storage = old.untyped_storage()._cdata, new.untyped_storage()
-        if key in self._live and storage._cdata not in self._live:
+        key = old.untyped_storage()._cdata
+        if key in self._live and new.untyped_storage()._cdata not in self._live:
             _, *block = self._live.pop(key)
-            reference = weakref.ref(storage, functools.partial(self._given_back, storage._cdata))
-            self._live[storage._cdata] = reference, *block
+            self._lies_in(new, *block)
+
+    def _lies_in(self, tensor, size, place, number):
+        storage = tensor.untyped_storage()
+        reference = weakref.ref(storage, functools.partial(self._given_back, storage._cdata))
+        self._live[storage._cdata] = reference, size, place, number
 
     def resized(self, storage):
         """Takes that the memory behind a tensor has another size, such as none while it is not needed."""
@@ -241,6 +246,36 @@ class Trace:
     def _given_back(self, key, _reference):
         _, size, place, number = self._live.pop(key)
         place.give(size, number)
+
+    # --- what is known of operators that run together
+
+    @contextlib.contextmanager
+    def aside(self, place):
+        """What is traced within is noted of that place alone, and in the table of operators that this gives."""
+        before = self._host, self._memories, self._heaps, self._table, self._loop
+        self._host, self._memories, self._heaps, self._table = place, (place,), [place.heap], Table()
+        self._loop = {**self._loop, "alive": {}}
+        try:
+            yield self._table
+        finally:
+            self._host, self._memories, self._heaps, self._table, self._loop = before
+
+    def again(self, asked, rows, blocks):
+        """Notes what was traced aside: see ``Place.again``, and ``Table.rows``."""
+        self._note_place()
+        self._note_most(self._host, self._host.again(asked, blocks))
+        self._table.ran_again(rows, self._share)
+
+    def block_of(self, tensor, place):
+        """The number of the block of a place that a tensor lies in."""
+        _, _, its_place, number = self._live[tensor.untyped_storage()._cdata]
+        return number if its_place is place else None
+
+    def lay(self, form, block):
+        """A tensor of such sizes, strides and type that lies in a block, of which size and number are given."""
+        tensor, (size, number) = fake.empty(self._torch, self._mode, *form), block
+        self._lies_in(tensor, size, self._host, number)
+        return tensor
 
     # --- batches
 
@@ -366,14 +401,14 @@ class Trace:
             leaves = self._torch.utils._pytree.tree_leaves([*optimizer.state.values()])
             state.update((id(leaf), leaf) for leaf in leaves if isinstance(leaf, self._torch.Tensor))
         sizes = {"parameters": parameters, "gradients": learning, "buffers": buffers, "state": state}
-        units = [_units(self._torch, root) for root in self._models()]
+        units = [units_of(self._torch, root) for root in self._models()]
         return {
             **{name: sum(map(size_of, tensors.values())) for name, tensors in sizes.items()},
             "blocks": [block for root in self._models() for block in self._blocks(root)],
             "units": [size for unit_sizes in units for size in unit_sizes[:-1] if size],
             "rest": sum(unit_sizes[-1] for unit_sizes in units),
-            "widths": _widths(self._torch, self._models()),
-            "stages": _stages(self._torch, self._models()),
+            "widths": widths_of(self._torch, self._models()),
+            "stages": stages_of(self._torch, self._models()),
             "framework": self._framework,
             "script": self._script or 0,
         }  # fmt: skip
@@ -436,39 +471,3 @@ class Trace:
 
 def _loop():
     return {"number": next(_numbers), "rows": 0, "batches": 0, "steps": 0, "learns": False, "alive": {}}
-
-
-def _widths(torch, models):
-    """Bytes of parameters that ranks can split, by the number that theirs has to divide."""
-    from modak_runtime.parallel.split import widths
-
-    sizes = {}
-    for model in models:
-        for width, size in widths(torch, model).items():
-            sizes[str(width)] = sizes.get(str(width), 0) + size
-    return sizes
-
-
-def _stages(torch, models):
-    """Bytes of the parameters of the largest stage of so many; 0 where a model has fewer layers."""
-    from modak_runtime.parallel.stages import stages
-
-    largest = {}
-    for ranks in _RANKS:
-        of_models = [stages(torch, model, ranks) for model in models]
-        fit = all(len(model_stages) == ranks for model_stages in of_models)
-        sizes = [[sum(map(size_of, stage)) for stage in model_stages] for model_stages in of_models]
-        largest[str(ranks)] = max(map(sum, zip(*sizes)), default=0) if fit else 0
-    return largest
-
-
-def _units(torch, model):
-    """Bytes of what is whole at one time where a model's parameters are shared out; the last: for the whole pass."""
-    from modak_runtime.parallel.sharded import units
-
-    sizes, inner = [], set()
-    for unit in [*units(torch, model), model]:
-        parameters = [parameter for parameter in unit.parameters() if parameter not in inner]
-        inner.update(parameters)
-        sizes.append(sum(map(size_of, parameters)))
-    return sizes
