@@ -34,9 +34,10 @@ def main():
     # What is set aside for small objects takes longer than a whole step: once, and what comes behind it for each seed.
     begins = events.index(APART) + 1 if APART in events else 0
     replay.play(events[:begins])
+    rest = events[begins:]
     for seed in seeds:
         if len(found) < 2 or not _are_close(*found):  # else the middle of three is one of these
-            found.append(_played_on(replay, events[begins:], seed))
+            found.append(_played_on(replay, rest, seed))
     sys.stdout.buffer.write(b"".join(array("q", [len(numbers), *numbers]).tobytes() for numbers in found))
 
 

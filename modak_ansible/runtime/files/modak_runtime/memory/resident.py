@@ -1,12 +1,13 @@
 """What a process takes besides its tensors: what it has imported, and what libraries take when they first compute."""
 
 import contextlib
+import functools
 import itertools
 import os
 import signal
 
 from modak_runtime.malloc import return_what_is_freed, trim
-from modak_runtime.memory.copies import Copy, from_copy
+from modak_runtime.memory.copies import Copy, begun, from_copy
 
 _LARGEST, _PATIENCE = 1 << 28, 60  # numbers in matrices that are multiplied; seconds for all of them
 _ROWS = 2048  # for each thread: more made no difference to what MKL keeps (2026-11, Emerald Rapids, 1 and 2 threads)
@@ -39,25 +40,31 @@ def small_step(torch, model, *shape, prepare=None):
     optimizer.step()
 
 
-def first_times(torch, original_pages):
-    """Bytes that libraries take when they compute for the first time, by kinds of operators.
+class FirstTimes:
+    """What libraries take when they compute for the first time, and what it takes to become one of several ranks.
 
-    Another process computes it, a copy of this one: what is imported there is not imported here.
+    Other processes compute it, copies of this one, and beside it: what is imported there is not imported here.
 
     Args:
+        ranks: by strategies, functions that make a model and its optimizer those of a rank.
         original_pages: the pages of files that the script's own process has.
     """
-    return from_copy(lambda: _first_times(torch, original_pages)) or {}
 
+    def __init__(self, torch, ranks, original_pages):
+        def find():
+            meetings = {
+                strategy: from_copy(functools.partial(_first_meeting, torch, prepare, original_pages)) or 0
+                for strategy, prepare in ranks.items()
+            }
+            return from_copy(functools.partial(_first_times, torch, original_pages)) or {}, meetings
 
-def first_meeting(torch, prepare, original_pages):
-    """Bytes that a process takes when it becomes one of several ranks.
+        self._found = functools.lru_cache(maxsize=None)(begun(find))
 
-    Args:
-        prepare: makes a model and its optimizer those of a rank.
-        original_pages: as of ``first_times``.
-    """
-    return from_copy(lambda: _first_meeting(torch, prepare, original_pages)) or 0
+    def sizes(self, operators, strategy=None):
+        """Bytes, for operators of these names, of a rank if its strategy is given; the first call waits for them."""
+        sizes, meetings = self._found() or ({}, {})
+        first = [size for kind, size in sizes.items() if any(kind in name for name in operators)]
+        return sum(first) + meetings.get(strategy, 0)
 
 
 def packing(torch):
@@ -78,7 +85,7 @@ def _packed(torch, products):
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(_PATIENCE)  # whose signal ends it: then nothing is known
     return_what_is_freed()
-    small_step(torch, torch.nn.Linear(1024, 1024), 256, 1024)  # what ``first_times`` has seen
+    small_step(torch, torch.nn.Linear(1024, 1024), 256, 1024)  # what ``FirstTimes`` have seen
     before = resident()
     most_rows = _ROWS * torch.get_num_threads()
     for rows, inner, columns, kind in sorted({(min(rows, most_rows), *others) for rows, *others in products}):

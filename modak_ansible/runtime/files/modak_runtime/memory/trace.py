@@ -19,15 +19,14 @@ from modak_runtime.memory.blocks import repeated, stages_of, units_of, widths_of
 from modak_runtime.memory.heap import Heap, Place
 from modak_runtime.memory.operators import STILL, Table
 from modak_runtime.memory.resident import (
+    FirstTimes,
     file_pages,
-    first_meeting,
-    first_times,
     import_optimisers,
     packing,
     resident,
     small_step,
 )
-from modak_runtime.ranks import is_parallel
+from modak_runtime.ranks import is_parallel, parts_of
 from modak_runtime.steps import length_of
 from modak_runtime.tensors import size_of
 
@@ -47,14 +46,14 @@ def imported(torch, report, steps):
     gc.collect()
     gc.freeze()  # copies need not look at it, and have it in pages of their own
     device, framework, own_pages = accelerator.find(torch), resident(), file_pages()
-    first_use = first_times(torch, own_pages)
+    ways, world_size = world.asked_for()
+    strategies = {parts_of(way)[0] for way in ways}
+    ranks = {strategy: world.prepare_alone(torch, report, strategy) for strategy in strategies}
+    first_times = FirstTimes(torch, ranks, own_pages)
     make_mode = functools.lru_cache(maxsize=None)(functools.partial(_mode, torch))
-    copies, meeting = world.ask(
-        lambda strategy: first_meeting(torch, world.prepare_alone(torch, report, strategy), own_pages), make_mode
-    )
-    first_use[""] = first_use.get("", 0) + meeting
+    copies = world.go_on(ways, world_size, make_mode)
     libraries, mode = packing(torch), make_mode()
-    trace = Trace(torch, report, steps, mode, framework, first_use, libraries, device, copies)
+    trace = Trace(torch, report, steps, mode, framework, first_times, libraries, device, copies)
     hooks = torch.nn.modules.module
     optimizers = sys.modules["torch.optim.optimizer"]  # torch.optim itself hides it
     optimizers.register_optimizer_step_post_hook(lambda optimizer, _words, _options: trace.stepped(optimizer))
@@ -91,7 +90,7 @@ class Trace:
         steps: the clock of the steps, which ends the process.
         mode: makes tensors fake.
         framework: bytes that were resident before.
-        first_use: bytes that libraries take when they compute for the first time, by parts of operators' names.
+        first_times: what libraries take when they compute for the first time.
         libraries: a copy that tells what they pack matrices into and keep.
         device: the accelerator that the script could use; None without one.
         copies: those that go on as ranks; this process may be one of them.
@@ -100,12 +99,12 @@ class Trace:
         mapped_from: bytes from which malloc maps a block for itself.
     """
 
-    def __init__(self, torch, report, steps, mode, framework, first_use, libraries, device, copies):
+    def __init__(self, torch, report, steps, mode, framework, first_times, libraries, device, copies):
         self._torch, self._report, self._steps, self._mode = torch, report, steps, mode
         self._copies, self.mapped_from = copies, LARGEST
         self._shares = _WHOLE if is_parallel() else _SHARES
-        self._first_use, self._framework, self._tracing, self._script = (
-            first_use, framework, resident() - framework, None
+        self._first_times, self._framework, self._tracing, self._script = (
+            first_times, framework, resident() - framework, None
         )  # fmt: skip
         self._live, self._host, self._device = {}, Place("host", Heap()), Place("device", Heap(cached.peaks))
         self._memories = self._host, self._device
@@ -461,12 +460,12 @@ class Trace:
             if self._device.heap.is_used:
                 setup = self._device.peak(self._making, 1)
                 self._report.memory["accelerator"] = {"base": device.base if device else 0, "setup": setup}
-            first = [size for kind, size in self._first_use.items() if any(kind in name for name in self._kinds)]
-            self._report.memory["computing"] = sum(first) + (self._libraries.ask([*self._products]) or 0)
+            self._report.memory["computing"] = self._libraries.ask([*self._products]) or 0
         if self._copies.name:
-            self._copies.tell(world.as_rank(self._report.memory) if self._report.memory else None)
+            self._copies.tell(world.as_rank(self._report.memory, self._kinds) if self._report.memory else None)
         elif self._report.memory is not None:
-            self._report.memory["traced"] = world.found(self._copies)
+            self._report.memory["traced"] = world.found(self._copies, self._first_times)
+            self._report.memory["computing"] += self._first_times.sizes(self._kinds)
 
 
 def _loop():

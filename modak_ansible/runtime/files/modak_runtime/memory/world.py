@@ -26,39 +26,38 @@ _ORDER = "pipeline", "fsdp", "tensor", "ddp"
 _LONGEST = 480  # seconds of a processor in which one rank is traced: recurrent layers in pieces, on a busy machine
 
 
-def ask(meeting_of, prepare):
-    """Has copies of this process go on as ranks of MODAK_TRACE_RANKS, in MODAK_TRACE_WAYS.
+def asked_for():
+    """In which ways this process is to be traced as ranks, and as how many: MODAK_TRACE_WAYS, MODAK_TRACE_RANKS."""
+    world = int(os.environ.pop("MODAK_TRACE_RANKS", "") or 1)
+    ways = os.environ.pop("MODAK_TRACE_WAYS", "").split() or STRATEGIES
+    return sorted(ways, key=lambda way: _ORDER.index(parts_of(way)[0])) if world > 1 else [], world
+
+
+def go_on(ways, world, prepare):
+    """Has copies of this process go on as ranks; in each of them this one becomes it.
 
     A way counts only if all of its ranks were traced: the largest may be the one that was not.
 
     Args:
-        meeting_of: a function that gives what a process takes that becomes a rank, of a strategy: bytes.
-        prepare: one that does what all of them begin with.
-
-    Returns: the copies, and what this one takes for that; 0 where it is none of them.
+        prepare: does what all of them begin with.
     """
-    world = int(os.environ.pop("MODAK_TRACE_RANKS", "") or 1)
-    ways = os.environ.pop("MODAK_TRACE_WAYS", "").split() or STRATEGIES
-    ways = sorted(ways, key=lambda way: _ORDER.index(parts_of(way)[0]))
-    meetings = {}
 
     def begin():
         _make_ready()
-        for strategy in {parts_of(way)[0] for way in ways}:
-            meetings[strategy] = meeting_of(strategy)
         prepare()
         importlib.import_module("modak_runtime.parallel.processes")
 
-    copies = Copies([[(way, number) for number in _numbers(way, world)] for way in ways] if world > 1 else [], begin)
-    if not copies.name:
-        return copies, 0
-    _become(*copies.name, world)
-    return copies, meetings[parts_of(copies.name[0])[0]]
+    copies = Copies([[(way, number) for number in _numbers(way, world)] for way in ways], begin)
+    if copies.name:
+        _become(*copies.name, world)
+    return copies
 
 
-def found(copies):
+def found(copies, first_times):
     """What they have found as ranks, simple ways first."""
     ranks = [rank for way in copies.answers() for rank in way]
+    for rank in ranks:
+        rank["computing"] += first_times.sizes(rank.pop("operators"), parts_of(rank["strategy"])[0])
     return sorted(ranks, key=lambda rank: STRATEGIES.index(parts_of(rank["strategy"])[0]))
 
 
@@ -88,14 +87,15 @@ def _become(strategy, number, world):
     resource.setrlimit(resource.RLIMIT_CPU, (int(used) + _LONGEST, hard))  # whose signal ends it
 
 
-def as_rank(memory):
-    """What a copy has found as a rank."""
+def as_rank(memory, operators):
+    """What a copy has found as a rank, with the names of its operators."""
+    kept = {name: memory[name] for name in ("computing", "setup", "loops")}
     identity = {
         "strategy": os.environ["MODAK_STRATEGY"],
         "ranks": int(os.environ["WORLD_SIZE"]),
         "rank": int(os.environ["RANK"]),
     }
-    return {**identity, **{name: memory[name] for name in ("computing", "setup", "loops")}}
+    return {**identity, "operators": sorted(operators), **kept}
 
 
 def begin(torch, trace):
@@ -130,6 +130,7 @@ def prepare_alone(torch, report, strategy):
         from modak_runtime.parallel import processes
         from modak_runtime.parallel.alive import watched
 
+        _make_ready()
         _become(strategy, 0, 2)
         distributed = torch.distributed
         distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
