@@ -10,7 +10,8 @@ from modak_runtime.malloc import return_what_is_freed, trim
 from modak_runtime.memory.copies import Copy, begun, from_copy
 
 _LARGEST, _PATIENCE = 1 << 28, 60  # numbers in matrices that are multiplied; seconds for all of them
-_ROWS = 2048  # for each thread: more made no difference to what MKL keeps (2026-11, Emerald Rapids, 1 and 2 threads)
+# For each thread: more made less than 2 MiB of difference to what libraries keep (2026-11, Emerald Rapids, one and two).
+_ROWS = 512
 
 _UNCHANGED = bytes(flag & 0xA0 == 0xA0 for flag in range(256))  # of a page's highest byte: present and of a file
 
