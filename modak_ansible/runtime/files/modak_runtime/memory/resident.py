@@ -10,7 +10,7 @@ from modak_runtime.malloc import return_what_is_freed, trim
 from modak_runtime.memory.copies import Copy, begun, from_copy
 
 _LARGEST, _PATIENCE = 1 << 28, 60  # numbers in matrices that are multiplied; seconds for all of them
-# For each thread: more made less than 2 MiB of difference to what libraries keep (2026-11, Emerald Rapids, one and two).
+# For each thread: of four times as many libraries kept up to 2 MiB more, or 19 less (2026-11, Emerald Rapids).
 _ROWS = 512
 
 _UNCHANGED = bytes(flag & 0xA0 == 0xA0 for flag in range(256))  # of a page's highest byte: present and of a file
