@@ -10,6 +10,7 @@ holes around them: of these sizes, and so many, were alive in trainings with PyT
 """
 
 import ctypes
+import itertools
 import os
 import random
 import sys
@@ -23,6 +24,7 @@ _OF_TENSOR = (104, 184)  # bytes: its storage, and itself
 _OF_OPERATOR = (24, 24)  # lists of edges and shapes
 _NODES = (472, 488, 520, 520, 520, 552, 648, 808)  # of autograd
 _SOMETIMES = (0.4, 184), (0.5, 40)  # of so many nodes there is a tensor without memory of its own, a longer list
+_DRAWN = 1021  # operators for which they are drawn, again and again
 _CLOSE = 0.005
 _MOST = 400  # small objects that are kept for one tensor
 
@@ -30,29 +32,36 @@ _MOST = 400  # small objects that are kept for one tensor
 def main():
     events = array("q", sys.stdin.buffer.read())
     seeds = [int(word) for word in sys.argv[1:]]
-    replay, found = _Replay(seeds[0]), []
+    replay = _Replay(seeds[0])
     # What is set aside for small objects takes longer than a whole step: once, and what comes behind it for each seed.
     begins = events.index(APART) + 1 if APART in events else 0
     replay.play(events[:begins])
     rest = events[begins:]
-    for seed in seeds:
-        if len(found) < 2 or not _are_close(*found):  # else the middle of three is one of these
-            found.append(_played_on(replay, rest, seed))
+    found = [wait() for wait in [_play_on(replay, rest, seed) for seed in seeds[:2]]]
+    if not _are_close(*found):  # else the middle of three is one of these
+        found += [_play_on(replay, rest, seed)() for seed in seeds[2:]]
     sys.stdout.buffer.write(b"".join(array("q", [len(numbers), *numbers]).tobytes() for numbers in found))
 
 
-def _played_on(replay, events, seed):
-    """Labels and peaks, from a copy of this process: each seed has the same heap."""
+def _play_on(replay, events, seed):
+    """Has a copy of this process play, which has the same heap for each seed; a function that waits for what it tells.
+
+    That are labels and peaks.
+    """
     told, tells = os.pipe()
     number = os.fork()
     if not number:
         os.write(tells, array("q", replay.play_on(events, seed)).tobytes())
         os._exit(0)
     os.close(tells)
-    numbers = array("q", b"".join(iter(lambda: os.read(told, 1 << 12), b"")))
-    os.close(told)
-    os.waitpid(number, 0)
-    return numbers
+
+    def wait():
+        numbers = array("q", b"".join(iter(lambda: os.read(told, 1 << 12), b"")))
+        os.close(told)
+        os.waitpid(number, 0)
+        return numbers
+
+    return wait
 
 
 def _are_close(first, second):
@@ -70,19 +79,25 @@ class _Replay:
         c.malloc.restype, c.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
         c.free.restype, c.free.argtypes = None, [ctypes.c_void_p]
         c.posix_memalign.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t]
-        self._draws, self._page = random.Random(seed), os.sysconf("SC_PAGE_SIZE")  # noqa: S311
-        self._open()
+        self._page = os.sysconf("SC_PAGE_SIZE")
+        self._begin(seed)
         self._peaks, self._label, self._places, self._refused, self._waiting = {}, -1, [], 0, []
         self._before = self._resident()
 
-    def _open(self):
+    def _begin(self, seed):
         self._statm = os.open("/proc/self/statm", os.O_RDONLY)  # of this very process
+        draws = random.Random(seed)  # noqa: S311
+        saved = [
+            [*_OF_OPERATOR, draws.choice(_NODES), *(size for part, size in _SOMETIMES if draws.random() < part)]
+            for _ in range(_DRAWN)
+        ]
+        self._saved = itertools.cycle(saved)
 
     def _resident(self):
         return int(os.pread(self._statm, 200, 0).split()[5]) * self._page + self._refused
 
     def play(self, events):
-        c, draws, page, places = self._c, self._draws, self._page, self._places
+        c, saved, page, places = self._c, self._saved, self._page, self._places
         malloc, free, aligned, pointer = c.malloc, c.free, c.posix_memalign, ctypes.c_void_p()
         for event in events:
             kind, value = event & 7, event >> 3
@@ -104,9 +119,7 @@ class _Replay:
                 for address in small:
                     free(address)
             elif kind == KEEP and len(self._waiting) < _MOST:
-                sizes = [*_OF_OPERATOR, draws.choice(_NODES)]
-                sizes += [size for part, size in _SOMETIMES if draws.random() < part]
-                self._waiting += map(malloc, sizes)
+                self._waiting += map(malloc, next(saved))
             elif kind == LABEL:
                 self._label = value
                 self._look()
@@ -120,7 +133,6 @@ class _Replay:
 
     def play_on(self, events, seed):
         """Plays what comes last; labels and peaks."""
-        self._open()
-        self._draws.seed(seed)
+        self._begin(seed)
         self.play(events)
         return [number for label, peak in self._peaks.items() for number in (label, peak - self._before)]
