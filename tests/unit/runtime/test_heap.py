@@ -400,3 +400,31 @@ def test_replays_of_a_rank_part_when_it_has_set_blocks_aside(monkeypatch: pytest
 )
 def test_a_third_replay_is_one_too_many_where_two_find_the_same(second: list[int], is_close: bool):
     assert replayed._are_close([0, 1000, 1, 2000], second) is is_close
+
+
+@pytest.mark.component
+def test_ranks_that_begin_alike_are_replayed_by_one_process(monkeypatch: pytest.MonkeyPatch):
+    """It answers several in turn as a process of their own would, but not one that begins otherwise, and then ends."""
+    monkeypatch.setenv("GLIBC_TUNABLES", NO_CACHES)
+
+    def asked(first: int, sizes: list[int]) -> Heap:
+        heap = begun()
+        heap.allocate(first)
+        heap.keep_small_apart()
+        for size in sizes:
+            heap.ran(saves=True)
+            heap.allocate(size)
+        return heap
+
+    alike = [asked(4 * MIB, [MIB // 4] * count) for count in (100, 20, 60)]
+    alone = [peak_of(heap) for heap in alike]
+    heaps.serve_copies()
+    monkeypatch.setattr(heaps._Service, "asks", heaps._Service.asks)
+    assert [peak_of(heap) for heap in alike] == pytest.approx(alone, abs=0.3)
+    assert all(heaps._served(heap._events) for heap in alike)
+    other = asked(5 * MIB, [MIB])
+    assert heaps._served(other._events) == b""
+    assert 6 <= peak_of(other) < 20
+    heaps._Service.asks.close()
+    assert heaps._served(alike[0]._events) == b""
+    assert peak_of(alike[0]) == pytest.approx(alone[0], abs=0.3)

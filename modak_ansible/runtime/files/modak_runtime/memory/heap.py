@@ -5,8 +5,10 @@ training will have, and depends on all that was asked before. So a trace notes w
 ``replayed`` does the same where nothing else is, and touches none of it.
 """
 
+import contextlib
 import functools
 import os
+import socket
 import subprocess
 import sys
 from array import array
@@ -215,20 +217,58 @@ class Place:
         return self.heap.peaks()  # of all loops, at the end: those that evaluate come behind the one that trains
 
 
+class _Service:
+    """A process that replays what ranks have asked for, and sets blocks aside once for all of them."""
+
+    asks = None  # a socket, of which copies of this process have one each
+
+
+def serve_copies():
+    """Begins such a process for copies of this one; it ends with the last of them."""
+    with contextlib.suppress(OSError):  # then each has one of its own
+        asks, answers = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with answers:
+            number = answers.fileno()
+            subprocess.Popen(
+                [*_command(), str(number)], pass_fds=[number], stdin=subprocess.DEVNULL, env=_environment()
+            )
+        _Service.asks = asks
+
+
+def _served(events):
+    """What that process answers; nothing where it does not."""
+    try:
+        file, (hears, tells) = os.memfd_create("events"), os.pipe()
+        with os.fdopen(file, "wb") as events_file, os.fdopen(hears, "rb") as answer:
+            events.tofile(events_file)
+            events_file.flush()
+            with os.fdopen(tells, "wb"):
+                _Service.asks.sendmsg([b"?"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", [file, tells]))])
+            return answer.read()
+    except (AttributeError, OSError):  # there is none
+        return b""
+
+
 def _replayed(events):
     """Most bytes under each label, for each of the seeds with which that could be found."""
-    command = [sys.executable, "-I", "-S", "-c", _REPLAY, str(Path(__file__).parents[2]), *_SEEDS]
-    # Of allocators that are preloaded what is mapped says little: they map far more than they use.
-    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-    try:
-        output = subprocess.run(
-            command, input=events.tobytes(), capture_output=True, check=True, env=environment
-        ).stdout
-    except (OSError, subprocess.CalledProcessError):
-        return []
+    output = _served(events) if _Service.asks and APART in events else b""
+    if not output:
+        with contextlib.suppress(OSError, subprocess.CalledProcessError):
+            output = subprocess.run(
+                _command(), input=events.tobytes(), capture_output=True, check=True, env=_environment()
+            ).stdout
     numbers, replays = array("q", output), []
     while numbers:
         count = numbers.pop(0)
         replays.append(dict(zip(numbers[:count:2], numbers[1:count:2])))
         del numbers[:count]
     return replays
+
+
+def _command():
+    return [sys.executable, "-I", "-S", "-c", _REPLAY, str(Path(__file__).parents[2]), *_SEEDS]
+
+
+def _environment():
+    """Of allocators that are preloaded what is mapped says little: they map far more than they use."""
+    return {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}

@@ -12,6 +12,7 @@ import resource
 from modak_runtime.malloc import NO_CACHES
 from modak_runtime.memory import fake
 from modak_runtime.memory.copies import Copies
+from modak_runtime.memory.heap import serve_copies
 from modak_runtime.ranks import STRATEGIES, Rank, parts_of
 from modak_runtime.tensors import size_of
 
@@ -44,6 +45,7 @@ def go_on(ways, world, prepare):
 
     def begin():
         _make_ready()
+        serve_copies()
         prepare()
         importlib.import_module("modak_runtime.parallel.processes")
 
