@@ -125,21 +125,24 @@ for epoch in range(2):
         loss.item()
 """
 
-# Recurrent layers of all kinds, as scripts use them; without "once" each is taken apart, as PyTorch does.
+# Recurrent layers of all kinds, as scripts use them; without "once" each is taken apart, as PyTorch does, and each step
+# of the optimiser is traced.
 OF_PASSES = """
 import sys
 import modak_runtime
-from modak_runtime.memory import recurrent
-take, passes = recurrent.take_passes, []
+from modak_runtime.memory import alike
+take, passes = alike.take_passes, []
 def told(*words):
     take(*words)
-    rehearse = recurrent._Passes._rehearse
+    rehearse = alike._Passes._rehearse
     def counted(self):
         passes.append(self._forms)
         open("passes", "w").write(str(len(passes)) + " " + str(len(set(passes))))
         rehearse(self)
-    recurrent._Passes._rehearse = counted
-recurrent.take_passes = told if "once" in sys.argv[1] else lambda *_words: None
+    alike._Passes._rehearse = counted
+alike.take_passes = told
+if "once" not in sys.argv[1]:
+    alike.take_passes = alike.take_steps = lambda *_words: None
 import torch
 from torch import nn
 class Model(nn.Module):
@@ -153,7 +156,7 @@ class Model(nn.Module):
         x, _ = self.plain(x.transpose(0, 1), states[:1])
         return self.out(self.still(self.bare(x)[0])[1][0])
 model = Model()
-optimizer = torch.optim.SGD(model.parameters(), 0.1)
+optimizer = torch.optim.AdamW(model.parameters(), 0.1)
 for step in range(4):
     x = torch.zeros(8, 10, 16, requires_grad=True)
     model(x)  # for nothing
@@ -254,6 +257,16 @@ def test_passes_over_sequences_are_traced_once_and_count_as_often_as_they_are_ma
     assert once.loops[0].tensors[1] == pytest.approx(apart.loops[0].tensors[1], rel=0.03)
     computed = [sum(each.flop for each in need.operators or ()) for need in found]
     assert computed[0] == computed[1] > 0
+    steps = [
+        {
+            (each.name, each.shapes): each.count
+            for each in need.operators or ()
+            if each.name.startswith(("addc", "lerp"))
+        }
+        for need in found
+    ]
+    assert steps[0] == steps[1]
+    assert sum(steps[0].values()) == 3 * 34  # operators, and parameters that learn
 
 
 def test_a_script_is_traced_as_ranks_in_each_way(pytorch_python: str, tmp_path: Path) -> None:

@@ -428,3 +428,22 @@ def test_ranks_that_begin_alike_are_replayed_by_one_process(monkeypatch: pytest.
     heaps._Service.asks.close()
     assert heaps._served(alike[0]._events) == b""
     assert peak_of(alike[0]) == pytest.approx(alone[0], abs=0.3)
+
+
+@pytest.mark.parametrize(
+    ("acts", "is_closed"),
+    [("", True), ("ar", True), ("aarr", True), ("a", False), ("arr", False), ("aor", False), ("aro", False)],
+)
+def test_what_leaves_nothing_behind_can_be_asked_again(acts: str, is_closed: bool):
+    """Of blocks that are taken (a), given back (r), and of an older one that is (o)."""
+    heap = Heap()
+    older, own = heap.allocate(1), []
+    events, blocks = heap.so_far
+    for act in acts:
+        if act == "a":
+            own.append(heap.allocate(8))
+        elif act == "r" and own:
+            heap.release(own.pop())
+        else:
+            heap.release(older)
+    assert heaps.is_closed(heap.asked(events, blocks)) is is_closed

@@ -6,10 +6,10 @@ Whole numbers of processors are real where they are few: places, lengths and ord
 import functools
 import importlib
 
-from modak_runtime.memory import recurrent
+from modak_runtime.memory import alike
 from modak_runtime.memory.known import Known
 from modak_runtime.memory.operators import row_of
-from modak_runtime.memory.temporaries import of_device, order_of
+from modak_runtime.memory.temporaries import of_cudnn, of_device, of_lstm, order_of
 from modak_runtime.tensors import is_dense
 
 _FEW = 1 << 20  # elements
@@ -71,9 +71,9 @@ def ledger(torch, mode, trace):
         usage = trace.usage(func, args, kwargs, inputs)
         outputs = _whole_numbers(torch, func, args, kwargs, inputs)
         if outputs is None and usage is not None:
-            outputs = recurrent.of_cudnn(torch, func, args, usage["given"])
+            outputs = of_cudnn(torch, func, args, usage["given"])
         if outputs is None:
-            outputs = recurrent.of_processor(func, args, func(*args, **kwargs), trace.mapped_from)
+            outputs = of_lstm(func, args, func(*args, **kwargs), trace.mapped_from)
         row = row_of(torch, func, args, kwargs, outputs)
         known.keep(key, func, args, kwargs, outputs, row)
         return outputs, usage, row
@@ -203,7 +203,7 @@ def _adds_in_place(torch, args):
 
 def _is_of_script(torch, node):
     """Whether a backward pass is written in Python, and not by us."""
-    return isinstance(node, torch.autograd.function.BackwardCFunction) and not recurrent.is_pass(node)
+    return isinstance(node, torch.autograd.function.BackwardCFunction) and not alike.is_pass(node)
 
 
 def follow_sizes(torch, trace):

@@ -68,9 +68,16 @@ class Heap:
         """How many events and blocks there were."""
         return len(self._events), len(self._begins)
 
-    def asked(self, begin):
-        """What was asked since there were so many events, to be asked again."""
-        return array("q", (event for event in self._events[begin:] if event & 7 != LABEL))
+    def asked(self, begin, first=0):
+        """What was asked since there were so many events, and so many blocks, to be asked again."""
+        return array(
+            "q",
+            (
+                event - (first << 3) if event & 7 == RELEASE else event
+                for event in self._events[begin:]
+                if event & 7 != LABEL
+            ),
+        )
 
     def repeats(self, places):
         """Whether a step asked for the same as the one before it, and gave the same back.
@@ -156,6 +163,12 @@ class Heap:
                 continue
             events.append(event)
         return events
+
+
+def is_closed(asked):
+    """Whether all that was asked for was given back, and nothing else."""
+    kinds = [event & 7 for event in asked]
+    return kinds.count(ALLOCATE) == kinds.count(RELEASE) and min(asked, default=0) >= 0
 
 
 class Place:

@@ -14,9 +14,9 @@ import sys
 import weakref
 
 from modak_runtime.malloc import LARGEST, SMALLEST
-from modak_runtime.memory import accelerator, cached, fake, recurrent, world
+from modak_runtime.memory import accelerator, alike, cached, fake, world
 from modak_runtime.memory.blocks import repeated, stages_of, units_of, widths_of
-from modak_runtime.memory.heap import Heap, Place
+from modak_runtime.memory.heap import Heap, Place, is_closed
 from modak_runtime.memory.operators import STILL, Table
 from modak_runtime.memory.resident import (
     FirstTimes,
@@ -64,7 +64,8 @@ def imported(torch, report, steps):
     fake.let_modules_move(torch, mode)
     fake.give_batches(torch, trace.batches)
     fake.follow_sizes(torch, trace)
-    recurrent.take_passes(torch, trace, mode)
+    alike.take_passes(torch, trace, mode)
+    alike.take_steps(torch, trace)
     if is_parallel():
         world.begin(torch, trace)
     ledger = fake.ledger(torch, mode, trace)
@@ -258,6 +259,19 @@ class Trace:
             yield self._table
         finally:
             self._host, self._memories, self._heaps, self._table, self._loop = before
+
+    def noted(self, act):
+        """Does something; what it asked for and ran, for ``again``; None if it leaves more behind than it found."""
+        (host, *others), table = [heap.so_far for heap in self._heaps], self._table
+        self._table = Table()
+        try:
+            act()
+        finally:
+            rows, self._table = self._table.rows, table
+            table.ran_again(rows, self._share)
+        asked = self._host.heap.asked(*host)
+        is_all = others == [heap.so_far for heap in self._heaps[1:]] and is_closed(asked)
+        return (asked, rows) if is_all else None
 
     def again(self, asked, rows, blocks):
         """Notes what was traced aside: see ``Place.again``, and ``Table.rows``."""

@@ -8,6 +8,7 @@ import functools
 import importlib
 import os
 import resource
+import sys
 
 from modak_runtime.malloc import NO_CACHES
 from modak_runtime.memory import fake
@@ -116,6 +117,9 @@ def begin(torch, trace):
     norm.count_of = len  # of numbers that are not there: one of each rank
     call.near, call.Buffers.share = _near, _shared(call.Buffers.share)
     Flow._sizes_of_fakes, call.Pipe.broadcast = _real(Flow._sizes_of_fakes), lambda _self, _source, value: value or 0
+    sharded = sys.modules.get("torch.distributed.fsdp._fully_shard._fsdp_param")
+    if hasattr(sharded, "_chunk_with_empty"):
+        sharded._chunk_with_empty = _own_chunk
     meshes = importlib.import_module("torch.distributed.device_mesh")
     meshes.init_device_mesh = _real(meshes.init_device_mesh)
     meshes.DeviceMesh.__init__ = _real(meshes.DeviceMesh.__init__)
@@ -141,6 +145,12 @@ def prepare_alone(torch, report, strategy):
         processes.Ranks(torch, rank, strategy, 1).prepare(report, (model, optimizer))
 
     return prepare
+
+
+def _own_chunk(tensor, count, dim):
+    """The first rank's part of a parameter, for all of them: only that is looked at."""
+    size = tensor.shape[dim]
+    return [tensor.narrow(dim, 0, -(-size // count))] * count
 
 
 def _near(_torch, first, second):

@@ -1,65 +1,68 @@
-"""Recurrent layers: what fake tensors do not know of those of oneDNN and cuDNN, and what takes too long of the others.
+"""What is traced once and asked of the allocator again for all that is alike: passes over sequences, optimisers' steps.
 
-Those PyTorch takes apart into operators, some 40 for each place of a sequence, which take as long to trace as to
-compute. One pass over a sequence is traced aside for all that are alike: the other direction, layers, steps.
+Recurrent layers that no library has PyTorch takes apart into operators, some 40 for each place of a sequence, which
+take as long to trace as to compute. A pass of one layer in one direction is traced aside, for other layers and steps,
+too. Optimisers take each parameter by itself, in a dozen operators.
 """
 
 import functools
+import sys
 
 from modak_runtime.memory.heap import Heap, Place
 
 _TAKEN_APART = "gru", "rnn_relu", "rnn_tanh"
+_CHANGING = {"radam"}  # which does otherwise from some step on
 
 
-def of_processor(func, args, output, mapped_from):
-    """What oneDNN's LSTM gives, with what it keeps for its backward pass, for which a fake one gives an empty tensor.
+def take_steps(torch, trace):
+    """Has what PyTorch's optimisers do to their parameters, in place, be traced once for all steps that are alike.
 
-    Those are gates, and states and their gradients of one place more. As was seen, it writes to as much as nine states
-    of what it asks for: the rest takes no memory where it is mapped for itself.
-
-    Args:
-        mapped_from: bytes from which a block is.
+    Not for each parameter: some of what is made for one is given back while the next one has its own already.
     """
-    if func.overloadpacket.__name__ != "mkldnn_rnn_layer" or not args[-1]:  # it does not train
-        return output
-    length, count, inputs = args[0].shape
-    states = args[2].shape[1]
-    numbers = count * (4 * length * states + (length + 1) * (6 * max(inputs, states) + 5 * states))
-    size = numbers * args[0].element_size()
-    return (*output[:3], output[3].new_empty(size if size < mapped_from else 9 * of_states(args)))
+    for module in [module for name, module in sys.modules.items() if name.startswith("torch.optim.")]:
+        name = module.__name__.rpartition(".")[2].lstrip("_")
+        if hasattr(module, name) and name not in _CHANGING:
+            setattr(module, name, _once(torch, trace, getattr(module, name)))
 
 
-def of_states(args):
-    """Bytes of an LSTM's states at all places of a batch."""
-    return args[0].shape[0] * args[0].shape[1] * args[2].shape[1] * args[0].element_size()
+def _once(torch, trace, function):
+    """A function that changes tensors in place, and is traced for the first of all calls that are alike."""
+    known = {}
+
+    @functools.wraps(function)
+    def called(*lists, **options):
+        key = _described(torch, [*lists, *options, *options.values()])
+        if key in known:
+            trace.again(*known[key], [])
+            return
+        noted = trace.noted(lambda: function(*lists, **options))
+        if key is not None and noted is not None:
+            known[key] = noted
+
+    return called
 
 
-def of_cudnn(torch, func, args, sizes):
-    """What cuDNN's layers give; None of any other operator.
-
-    Fake ones have nothing for the backward pass: no numbers that cuDNN keeps, no weights in one piece, and no operator.
-
-    Args:
-        sizes: bytes of what the operator really gives, each; empty where nobody knows.
-    """
-    if func is torch.ops.aten._cudnn_init_dropout_state.default:
-        return torch.empty(sizes[0] if sizes else 0, dtype=torch.uint8, device="cuda")
-    if func is torch.ops.aten._cudnn_rnn.default:
-        output, hidden, cells, reserve, weights = func(*args)
-        reserve = args[0].new_empty(sizes[3] if len(sizes) > 3 else 0, dtype=torch.uint8)
-        if weights is None:  # a module's own are views of one piece, which counts as these
-            weights = args[0].new_empty(sum(weight.numel() for weight in args[1]))
-        return output, hidden, cells, reserve, weights
-    if func is torch.ops.aten._cudnn_rnn_backward.default:
-        inputs, weights, _, _, hidden, cells = args[:6]
-        empty = torch.empty_like
-        return (
-            empty(inputs),
-            empty(hidden),
-            None if cells is None else empty(cells),
-            [empty(weight) for weight in weights],
-        )
-    return None
+def _described(torch, values):
+    """All that decides what a function of tensors asks for; None where that is more than forms, words and kinds."""
+    found = []
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            if value.layout is not torch.strided:
+                return None
+            local = getattr(value, "_local_tensor", value)  # a rank's part
+            parts = type(value), value.shape, value.dtype, value.device, local.shape, local.stride()
+        elif isinstance(value, (list, tuple)):
+            parts = _described(torch, value)
+            if parts is None:
+                return None
+        elif isinstance(value, (bool, str, type(None))):
+            parts = value
+        elif isinstance(value, (int, float)):
+            parts = type(value), not value
+        else:
+            return None
+        found.append(parts)
+    return tuple(found)
 
 
 def take_passes(torch, trace, mode):
@@ -210,6 +213,8 @@ class _Passes:
         """Gradients of all that is given; None of what learns nothing."""
         learning = [tensor for tensor in given if tensor.requires_grad]
         used = [(output, grad) for output, grad in zip(outputs, grads) if grad is not None]
+        if not used:
+            return [None] * len(given)
         used_outputs, used_grads = zip(*used)
         found = iter(self._torch.autograd.grad(used_outputs, learning, used_grads, allow_unused=True, **options))
         return [next(found) if tensor.requires_grad else None for tensor in given]
