@@ -198,7 +198,7 @@ class _Passes:
             grads: of outputs; None of those that nobody uses.
             keeps: whether there may be another one.
         """
-        key = keeps, *(None if grad is None else grad.stride() for grad in grads)
+        key = keeps, *map(_lies, grads)
         if key not in self._back:
             if self._outputs is None:
                 self._rehearse()
@@ -227,6 +227,11 @@ class _Passes:
             for tensor in tensors
         ]  # fmt: skip
         return self._place.heap.asked(begin), table.rows, forms
+
+
+def _lies(grad):
+    """How rows of gradients lie, which are taken place by place: not how far from each other these are."""
+    return grad is not None and (grad.stride()[-1], grad.stride()[-2] == grad.shape[-1])
 
 
 class _Noted:
