@@ -253,7 +253,9 @@ class _Noted:
         return grads
 
     def _lay(self, number, form):
-        block, self._blocks[number] = self._blocks[number], None
+        block = None
+        if number is not None:  # and not another tensor's, which lies there, too
+            block, self._blocks[number] = self._blocks[number], None
         return self._trace.lay(form, block)
 
     def _give_back(self, begin):

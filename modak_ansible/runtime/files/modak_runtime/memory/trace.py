@@ -280,14 +280,18 @@ class Trace:
         self._table.ran_again(rows, self._share)
 
     def block_of(self, tensor, place):
-        """The number of the block of a place that a tensor lies in."""
-        _, _, its_place, number = self._live[tensor.untyped_storage()._cdata]
+        """The number of the block of a place that a tensor lies in; None if it lies elsewhere."""
+        *_, its_place, number = self._live.get(tensor.untyped_storage()._cdata, (None, None))
         return number if its_place is place else None
 
     def lay(self, form, block):
-        """A tensor of such sizes, strides and type that lies in a block, of which size and number are given."""
-        tensor, (size, number) = fake.empty(self._torch, self._mode, *form), block
-        self._lies_in(tensor, size, self._host, number)
+        """A tensor of such sizes, strides and type that lies in a block, given by size and number, or in one of its own."""
+        tensor = fake.empty(self._torch, self._mode, *form)
+        if block is None:
+            self._take(tensor)
+        else:
+            size, number = block
+            self._lies_in(tensor, size, self._host, number)
         return tensor
 
     # --- batches
