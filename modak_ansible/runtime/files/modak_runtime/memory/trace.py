@@ -285,7 +285,7 @@ class Trace:
         return number if its_place is place else None
 
     def lay(self, form, block):
-        """A tensor of such sizes, strides and type that lies in a block, given by size and number, or in one of its own."""
+        """A tensor of such sizes, strides and type, in a block given by size and number, or in one of its own."""
         tensor = fake.empty(self._torch, self._mode, *form)
         if block is None:
             self._take(tensor)
