@@ -88,7 +88,7 @@ def _answer(replay, events, seeds):
 def _play_on(replay, events, seed):
     """Has a copy of this process play, which has the same heap for each seed; a function that waits for what it tells.
 
-    That are labels and peaks.
+    That are labels and peaks. ``copies.begun`` would do, but what that imports lies in the heap that is looked at.
     """
     told, tells = os.pipe()
     number = os.fork()
