@@ -138,7 +138,7 @@ def told(*words):
     def counted(self):
         passes.append(self._forms)
         open("passes", "w").write(str(len(passes)) + " " + str(len(set(passes))))
-        rehearse(self)
+        return rehearse(self)
     alike._Passes._rehearse = counted
 alike.take_passes = told
 if "once" not in sys.argv[1]:

@@ -13,7 +13,7 @@ from modak_ansible.runtime import FILES
 
 sys.path.insert(0, str(FILES))
 
-from modak_runtime.memory.copies import Copies, Copy, _at_a_time, from_copy
+from modak_runtime.memory.copies import Copies, Copy, Found, _at_a_time, begun, from_copy
 
 sys.path.remove(str(FILES))
 
@@ -52,6 +52,42 @@ def test_an_answer_to_somebody_else_is_left_out():
 def test_one_answer():
     assert from_copy(lambda: {"a": [1, 2]}) == {"a": [1, 2]}
     assert from_copy(lambda: 1 / 0) is None
+
+
+def test_one_of_several_copies_finds_for_all(tmp_path):
+    found = Found()
+    assert found.get(("own", 1), lambda: [1]) == [1]
+    assert found.get(("own", 1), lambda: 1 / 0) == [1]
+    found.share()
+
+    def find(key):
+        def act():
+            with (tmp_path / "who").open("a") as file:
+                file.write(f"{key} {os.getpid()}\n")
+            time.sleep(0.2)
+            return key, os.getpid()
+
+        return act
+
+    keys = [("a", 1), ("b", 2), ("own", 1)]
+    waiting = [begun(lambda: [found.get(key, find(key)) for key in keys]) for _ in range(3)]
+    first, *others = [wait() for wait in waiting]
+    assert others == [first, first]
+    assert [key for key, _ in first[:2]] == [["a", 1], ["b", 2]]
+    assert first[2] == [1]
+    assert len((tmp_path / "who").read_text().splitlines()) == 2
+
+
+def test_what_a_copy_could_not_find_or_tell_another_one_finds():
+    found = Found()
+    found.share()
+    assert from_copy(lambda: found.get("a", lambda: 1 / 0)) is None
+    assert from_copy(lambda: found.get("a", lambda: os.kill(os.getpid(), signal.SIGKILL))) is None
+    assert from_copy(lambda: found.get("a", lambda: 1)) == 1
+    assert found.get("a", lambda: 2) == 1
+    os.write(found._file, b"\x80\x04half")
+    assert found.get("b", lambda: 3) == 3
+    assert from_copy(lambda: [found.get(key, lambda: 4) for key in "abc"]) == [1, 3, 4]
 
 
 def go_on(groups, size, act):

@@ -8,6 +8,7 @@ layers and steps, too. Optimisers take each parameter by itself, in a dozen oper
 import functools
 import sys
 
+from modak_runtime.memory.accelerator import name_of
 from modak_runtime.memory.heap import Heap, Place
 
 _TAKEN_APART = "gru", "rnn_relu", "rnn_tanh"
@@ -65,15 +66,16 @@ def _described(torch, values):
     return tuple(found)
 
 
-def take_passes(torch, trace, mode):
+def take_passes(torch, trace, mode, found):
     """Has layers that are taken apart be traced once for passes over sequences that are alike.
 
     Args:
         mode: makes the trace's fake tensors.
+        found: ``copies.Found``, of passes.
     """
     from torch._subclasses.fake_tensor import FakeTensor
 
-    kind = _function(torch, trace)
+    kind = _function(torch, trace, found)
     hooks = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", lambda _ignored: None)
 
     def decide_all(given):
@@ -126,7 +128,7 @@ def is_pass(node):
     return isinstance(getattr(node, "noted", None), _Noted)
 
 
-def _function(torch, trace):
+def _function(torch, trace, found):
     """A function of one pass over a sequence that notes it, and its backward pass, in a trace.
 
     Its ``is_known`` says whether gradients had none of their own so far, of which only PyTorch knows.
@@ -141,10 +143,10 @@ def _function(torch, trace):
         def forward(ctx, layers, has_biases, *given):
             ctx.set_materialize_grads(False)
             ctx.save_for_backward(*given)
-            forms = tuple((each.shape, each.stride(), each.dtype, each.requires_grad) for each in given)
+            forms = tuple((*_form(each), each.requires_grad) for each in given)
             key = layers, has_biases, forms
             if key not in known:
-                known[key] = _Passes(torch, trace, layers, has_biases, forms)
+                known[key] = _Passes(torch, trace, found, layers, has_biases, forms)
             ctx.passes, ctx.noted = known[key], _Noted(trace)
             return tuple(ctx.noted.forth(*known[key].forth))
 
@@ -153,10 +155,10 @@ def _function(torch, trace):
             given = ctx.saved_tensors
             if torch.is_grad_enabled():  # it is computed again as it is, and as it is from now on
                 Pass.is_known = False
-                found = ctx.passes.grads(ctx.passes.run(*given), given, grads, create_graph=True)
+                given_grads = ctx.passes.grads(ctx.passes.run(*given), given, grads, create_graph=True)
             else:
-                found = ctx.noted.back(*ctx.passes.back(grads, keeps_graph()))
-            return None, None, *found
+                given_grads = ctx.noted.back(*ctx.passes.back(grads, keeps_graph()))
+            return None, None, *given_grads
 
     return Pass
 
@@ -165,6 +167,7 @@ class _Passes:
     """Passes over sequences that are alike: what they ask for and give, as it was traced aside.
 
     Args:
+        found: ``copies.Found``, of passes.
         layers: PyTorch's function of any number of layers.
         has_biases: whether they have.
         forms: sizes, strides and type of the sequence, of its first state and of each weight, and whether it learns.
@@ -173,23 +176,24 @@ class _Passes:
         forth: events, operators and outputs, see ``_Noted.forth``.
     """
 
-    def __init__(self, torch, trace, layers, has_biases, forms):
-        self._torch, self._trace, self._forms, self._back = torch, trace, forms, {}
+    def __init__(self, torch, trace, found, layers, has_biases, forms):
+        self._torch, self._trace, self._found, self._forms, self._outputs = torch, trace, found, forms, None
         self.run = lambda inputs, state, *weights: layers(
             inputs, state, weights, has_biases, 1, 0.0, True, False, False
         )
-        self._rehearse()
+        self._key = layers.__name__, has_biases, forms
+        self.forth = found.get(self._key, self._rehearse)
 
     def _rehearse(self):
         torch, self._place = self._torch, Place("host", Heap())
         with self._trace.aside(Place("host", Heap())), torch.enable_grad():
             self._given = [
-                torch.empty_strided(shape, stride, dtype=dtype, requires_grad=learns)
-                for shape, stride, dtype, learns in self._forms
+                torch.empty_strided(shape, stride, dtype=getattr(torch, kind), requires_grad=learns)
+                for shape, stride, kind, learns in self._forms
             ]
         with self._trace.aside(self._place) as table, torch.enable_grad():
             self._outputs = self.run(*self._given)
-        self.forth = self._noted(0, table, self._outputs)
+        return self._noted(0, table, self._outputs)
 
     def back(self, grads, keeps):
         """What the backward pass asks for and gives, as ``forth``.
@@ -198,16 +202,18 @@ class _Passes:
             grads: of outputs; None of those that nobody uses.
             keeps: whether there may be another one.
         """
-        key = keeps, *map(_lies, grads)
-        if key not in self._back:
-            if self._outputs is None:
-                self._rehearse()
-            begin, _ = self._place.heap.so_far
-            with self._trace.aside(self._place) as table:
-                found = self.grads(self._outputs, self._given, grads, retain_graph=keeps)
-            self._back[key] = self._noted(begin, table, found)
-            self._outputs = self._given = None
-        return self._back[key]
+        key = self._key, keeps, *map(_lies, grads)
+        return self._found.get(key, lambda: self._rehearse_back(grads, keeps))
+
+    def _rehearse_back(self, grads, keeps):
+        if self._outputs is None:
+            self._rehearse()
+        begin, _ = self._place.heap.so_far
+        with self._trace.aside(self._place) as table:
+            found = self.grads(self._outputs, self._given, grads, retain_graph=keeps)
+        noted = self._noted(begin, table, found)
+        self._outputs = self._given = None
+        return noted
 
     def grads(self, outputs, given, grads, **options):
         """Gradients of all that is given; None of what learns nothing."""
@@ -222,11 +228,14 @@ class _Passes:
     def _noted(self, begin, table, tensors):
         """Events from a place on, operators, and where tensors lie, with their sizes, strides and types."""
         forms = [
-            None if tensor is None
-            else (self._trace.block_of(tensor, self._place), (tuple(tensor.shape), tensor.stride(), tensor.dtype))
-            for tensor in tensors
-        ]  # fmt: skip
-        return self._place.heap.asked(begin), table.rows, forms
+            None if tensor is None else (self._trace.block_of(tensor, self._place), _form(tensor)) for tensor in tensors
+        ]
+        return self._place.heap.asked(begin).tolist(), table.rows, forms
+
+
+def _form(tensor):
+    """Its sizes, strides and the name of its type."""
+    return tuple(tensor.shape), tensor.stride(), name_of(tensor.dtype)
 
 
 def _lies(grad):

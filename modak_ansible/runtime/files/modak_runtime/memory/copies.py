@@ -1,11 +1,14 @@
 """Copies of this process that compute for it: what is imported, begun or kept there is not here."""
 
+import ast
 import contextlib
+import fcntl
 import itertools
 import json
 import os
 import select
 import signal
+import zlib
 
 from modak_runtime.free_memory import free_memory
 
@@ -85,6 +88,60 @@ def begun(act):
         return None
 
     return wait
+
+
+class Found:
+    """What is found once; by one of several copies for all of them, if it is shared before they are made."""
+
+    def __init__(self):
+        self._known, self._file, self._read = {}, None, 0
+
+    def share(self):
+        with contextlib.suppress(AttributeError, OSError):  # then each finds what it needs
+            self._file = os.memfd_create("found")
+
+    def get(self, key, find):
+        """What is known of a key, or else found now; another copy that asks for the same waits meanwhile.
+
+        Args:
+            find: a function without arguments; what it gives is numbers, words, tuples, lists and dictionaries,
+                as keys are.
+        """
+        if key not in self._known:
+            with self._alone(1 + zlib.crc32(repr(key).encode())):
+                with self._alone(0):
+                    self._hear()
+                if key not in self._known:
+                    self._known[key] = find()
+                    with self._alone(0):
+                        self._tell(key)
+        return self._known[key]
+
+    @contextlib.contextmanager
+    def _alone(self, place):
+        """Locks one byte of the file, which need not be there."""
+        if self._file is None:
+            yield
+            return
+        fcntl.lockf(self._file, fcntl.LOCK_EX, 1, place)
+        try:
+            yield
+        finally:
+            fcntl.lockf(self._file, fcntl.LOCK_UN, 1, place)
+
+    def _hear(self):
+        if self._file is not None:
+            with open(self._file, errors="replace", closefd=False) as file:
+                file.seek(self._read)
+                for line in file.read().splitlines():
+                    with contextlib.suppress(SyntaxError, ValueError):  # one that was ended has written half of it
+                        self._known.update([ast.literal_eval(line)])
+                self._read = file.tell()
+
+    def _tell(self, key):
+        if self._file is not None:
+            with open(self._file, "a", closefd=False) as file:
+                file.write("\n%r" % ((key, self._known[key]),))
 
 
 class Copies:

@@ -31,12 +31,12 @@ def real_tensors():
     return _disable_current_modes()
 
 
-def empty(torch, mode, sizes, strides, dtype):
-    """A fake tensor of which no trace knows."""
+def empty(torch, mode, sizes, strides, kind):
+    """A fake tensor of which no trace knows; ``kind`` is what PyTorch calls its type."""
     from torch._subclasses.fake_tensor import FakeTensor
 
     with real_tensors():
-        sized = torch.empty_strided(sizes, strides, dtype=dtype, device="meta")
+        sized = torch.empty_strided(sizes, strides, dtype=getattr(torch, kind), device="meta")
         return FakeTensor(mode, sized, torch.device("cpu"))
 
 

@@ -16,6 +16,7 @@ import weakref
 from modak_runtime.malloc import LARGEST, SMALLEST
 from modak_runtime.memory import accelerator, alike, cached, fake, world
 from modak_runtime.memory.blocks import repeated, stages_of, units_of, widths_of
+from modak_runtime.memory.copies import Found
 from modak_runtime.memory.heap import Heap, Place, is_closed
 from modak_runtime.memory.operators import STILL, Table
 from modak_runtime.memory.resident import (
@@ -51,7 +52,8 @@ def imported(torch, report, steps):
     ranks = {strategy: world.prepare_alone(torch, report, strategy) for strategy in strategies}
     first_times = FirstTimes(torch, ranks, own_pages)
     make_mode = functools.lru_cache(maxsize=None)(functools.partial(_mode, torch))
-    copies = world.go_on(ways, world_size, make_mode)
+    passes = Found()
+    copies = world.go_on(ways, world_size, lambda: (passes.share(), make_mode()))
     libraries, mode = packing(torch), make_mode()
     trace = Trace(torch, report, steps, mode, framework, first_times, libraries, device, copies)
     hooks = torch.nn.modules.module
@@ -64,7 +66,7 @@ def imported(torch, report, steps):
     fake.let_modules_move(torch, mode)
     fake.give_batches(torch, trace.batches)
     fake.follow_sizes(torch, trace)
-    alike.take_passes(torch, trace, mode)
+    alike.take_passes(torch, trace, mode, passes)
     alike.take_steps(torch, trace)
     if is_parallel():
         world.begin(torch, trace)
@@ -277,6 +279,7 @@ class Trace:
         """Notes what was traced aside: see ``Place.again``, and ``Table.rows``."""
         self._note_place()
         self._note_most(self._host, self._host.again(asked, blocks))
+        self._kinds.update(name for name, *_ in rows)
         self._table.ran_again(rows, self._share)
 
     def block_of(self, tensor, place):
