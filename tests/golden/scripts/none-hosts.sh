@@ -294,13 +294,19 @@ connect() {
     ) &
     child=$!
     (
-        trap - TERM USR2
+        nap=''
+        trap - USR2
+        trap 'kill "$nap"; exit' TERM # or its sleep would be there for up to 5 s
         for name in $(compgen -e | grep -vE '^(SSH_|XDG_|DBUS_)|^(HOME|USER|LOGNAME|SHELL|HOSTNAME|PWD|OLDPWD|SHLVL|TERM|DISPLAY|_)$'); do
             printf 'export %s=%q\n' "$name" "${!name}"
         done
         printf 'export MODAK_JOB=%q\n' "$job_id $host" # by which its processes are known there
         echo begin
-        while sleep 5 > /dev/null; do
+        while
+            sleep 5 > /dev/null &
+            nap=$!
+            wait "$nap"
+        do
             echo
         done
     ) >&7 6<&- 7>&- 2> /dev/null &
