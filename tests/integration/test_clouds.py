@@ -73,7 +73,11 @@ class Cloud(Project):
     def done(self, *words) -> str:
         """What a command says that ends well."""
         process = self.modak(*words)
-        said = process.communicate(timeout=300)[0]
+        try:
+            said = process.communicate(timeout=300)[0]
+        except subprocess.TimeoutExpired:
+            process.kill()
+            said = process.communicate()[0]
         assert process.returncode == 0, said
         return said
 
