@@ -76,7 +76,7 @@ class Cloud(Project):
         try:
             said = process.communicate(timeout=300)[0]
         except subprocess.TimeoutExpired:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)  # all that could still write
             said = process.communicate()[0]
         assert process.returncode == 0, said
         return said

@@ -53,7 +53,12 @@ def imported(torch, report, steps):
     first_times = FirstTimes(torch, ranks, own_pages)
     make_mode = functools.lru_cache(maxsize=None)(functools.partial(_mode, torch))
     passes = Found()
-    copies = world.go_on(ways, world_size, lambda: (passes.share(), make_mode()))
+
+    def prepare():
+        passes.share()
+        make_mode()
+
+    copies = world.go_on(ways, world_size, prepare)
     libraries, mode = packing(torch), make_mode()
     trace = Trace(torch, report, steps, mode, framework, first_times, libraries, device, copies)
     hooks = torch.nn.modules.module
