@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from modak_ansible.commands.compare.picture import save
+from modak_ansible.commands.plan import facts
 from modak_ansible.errors import ModakError
 from modak_ansible.measuring.records import read_records
-from modak_ansible.model.measured.prediction import Interval
+from modak_ansible.model.measured.prediction import Interval, Prediction
 from modak_ansible.model.measured.record import Record
 from modak_ansible.model.plan import Plan
 from modak_ansible.planning.costs.energy import RECORDS
@@ -27,34 +29,39 @@ def draw(plan: Plan, state: Path, file: Path) -> list[str]:
         ModakError: no job of the plan has ended, nothing was predicted of it, or the file cannot be written.
     """
     record = _record(plan, state)
-    rows, note = compared(plan, record), _of_other_samples(plan, record)
-    _write(plan, rows, note, file)
+    rows = compared(plan, record)
+    notes = [*_of_other_samples(plan, record), *_of_no_whole(plan)]
+    _write(plan, rows, notes, file)
     lines = [
         f"{name}: {measured:.3g} s measured, {_interval(predicted)} predicted" for name, predicted, measured in rows
     ]
-    return [*lines, note] if note else lines
+    return [*lines, *notes]
 
 
 def compared(plan: Plan, record: Record) -> list[tuple[str, Interval, float]]:
-    """Every part that was predicted and measured, in seconds, and the whole run.
+    """Every part that was predicted and measured, in seconds, and the whole run where its training was predicted.
 
     What was predicted is that of as many samples as the job had.
 
     Raises:
         ModakError: nothing was predicted of the plan's run, or nothing measured of its parts.
     """
-    chosen = next((candidate for candidate in plan.candidates if candidate.chosen and candidate.prediction), None)
-    if chosen is None or chosen.prediction is None:
+    prediction = _chosen(plan)
+    if prediction is None:
         raise ModakError("nothing was predicted of this plan", hint="modak model show lists what is known")
-    measured = _measured(record)
-    predicted = {**chosen.prediction.parts, "whole": chosen.prediction.seconds}
+    measured, predicted = _measured(record), dict(prediction.parts)
     if training := predicted.get("training"):
         missing = 1.0 - _share(plan, record)
+        predicted["whole"] = prediction.seconds
         predicted.update({name: _less(predicted[name], training, missing) for name in ("training", "whole")})
     rows = [(name, predicted[name], measured[name]) for name in predicted if name in measured]
     if not rows:
         raise ModakError("the job measured nothing of what was predicted")
     return rows
+
+
+def _chosen(plan: Plan) -> Prediction | None:
+    return next((each.prediction for each in plan.candidates if each.chosen), None)
 
 
 def _samples(record: Record) -> int | None:
@@ -70,11 +77,16 @@ def _share(plan: Plan, record: Record) -> float:
     return had / planned if had and planned else 1.0
 
 
-def _of_other_samples(plan: Plan, record: Record) -> str:
-    if _share(plan, record) == 1.0:
-        return ""
-    planned = plan.application.work.samples
-    return f"predictions are for the {_samples(record):,} samples that the job had; {planned:,} were planned"
+def _of_other_samples(plan: Plan, record: Record) -> Iterator[str]:
+    if _share(plan, record) != 1.0:
+        planned = plan.application.work.samples
+        yield f"predictions are for the {_samples(record):,} samples that the job had; {planned:,} were planned"
+
+
+def _of_no_whole(plan: Plan) -> Iterator[str]:
+    prediction = _chosen(plan)
+    if prediction is not None and not prediction.known:
+        yield f"the whole run: {facts.predicted(plan)}"
 
 
 def _less(whole: Interval, part: Interval, share: float) -> Interval:
@@ -114,8 +126,9 @@ def _measured(record: Record) -> dict[str, float]:
     return {name: seconds for name, seconds in parts.items() if seconds}
 
 
-def _write(plan: Plan, rows: list[tuple[str, Interval, float]], note: str, file: Path) -> None:
+def _write(plan: Plan, rows: list[tuple[str, Interval, float]], notes: list[str], file: Path) -> None:
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogFormatter
 
     figure = Figure(figsize=_SIZE)
     axes = figure.add_subplot()
@@ -135,7 +148,9 @@ def _write(plan: Plan, rows: list[tuple[str, Interval, float]], note: str, file:
     axes.plot([measured for _, _, measured in rows], list(places), "D", color=_MEASURED, label="measured")
     axes.set_yticks(list(places), [name.replace("_", " ") for name, _, _ in rows])
     axes.set_xscale("log")
-    axes.set_xlabel(f"seconds\n{note}" if note else "seconds", fontsize=8)
+    axes.xaxis.set_major_formatter(LogFormatter())  # plain numbers; the log scale's own would be powers of ten
+    axes.xaxis.set_minor_formatter(LogFormatter(minor_thresholds=(2, 0.4)))
+    axes.set_xlabel("\n".join(["seconds", *notes]), fontsize=8, parse_math=False, wrap=True)
     axes.set_title(f"{plan.name}: {plan.training}, plan {plan.digest[:12]}", fontsize=10)
     axes.legend(fontsize=8)
     axes.grid(axis="x", alpha=0.3)

@@ -54,6 +54,30 @@ def test_a_job_that_trained_with_fewer_samples_is_compared_with_as_many(plan, tm
     assert shown[-1] == f"predictions are for the {planned // 10:,} samples that the job had; {planned:,} were planned"
 
 
+class Starts(Measured):
+    """It knows how a program starts, and not what it trains."""
+
+    def predict(self, question):
+        start = super().predict(question)
+        doubts = ("what a step computes is not known",)
+        return start.model_copy(update={"parts": {"start": start.seconds}, "known": False, "doubts": doubts})
+
+
+def test_what_the_plan_calls_not_known_is_not_shown_as_predicted(blueprint, tmp_path):
+    """The start alone is no whole run."""
+    plan = make_plan(request_of(blueprint.service, Inputs()), model=Starts())
+    steps = Steps(count=10, all_seconds=90.0, total_seconds=97.0, first_seconds=1.0, to_first_step_seconds=6.0)
+    assert [name for name, _, _ in compared(plan, record(plan, steps=steps))] == ["start"]
+    path = tmp_path / RECORDS
+    path.parent.mkdir()
+    path.write_text(record(plan, steps=steps).model_dump_json(by_alias=True) + "\n")
+    shown = draw(plan, tmp_path, tmp_path / "picture.svg")
+    assert shown == [
+        "start: 5 s measured, 100 s (90 to 110) predicted",
+        "the whole run: not known: what a step computes is not known",
+    ]
+
+
 @pytest.mark.parametrize("name", ["picture.png", "picture.svg"])
 def test_a_picture_is_drawn_of_the_newest_record(plan, tmp_path, name):
     path = tmp_path / RECORDS
