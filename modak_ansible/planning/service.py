@@ -120,14 +120,20 @@ class Planned(NamedTuple):
         return folder
 
 
-def plan_blueprint(path: Path, inputs: Inputs, training: str | None = None, change: Change | None = None) -> Planned:
-    """The plan of a training of a blueprint, or of a request.
+def plan_blueprint(
+    path: Path,
+    inputs: Inputs,
+    training: str | None = None,
+    change: Change | None = None,
+    measured: Measured | None = None,
+) -> Planned:
+    """The plan of a training of a blueprint, or of a request; for the last two arguments see ``plan_trainings``.
 
     Raises:
         InvalidBlueprint: with every mistake and its place.
         UsageError: there is no such training, or several and none is named.
     """
-    return the_one(path, plan_trainings(path, inputs, training, change), training)
+    return the_one(path, plan_trainings(path, inputs, training, change, measured), training)
 
 
 def plan_all(path: Path, inputs: Inputs, training: str | None = None) -> list[Planned]:
@@ -141,7 +147,11 @@ def plan_all(path: Path, inputs: Inputs, training: str | None = None) -> list[Pl
 
 
 def plan_trainings(
-    path: Path, inputs: Inputs, training: str | None = None, change: Change | None = None
+    path: Path,
+    inputs: Inputs,
+    training: str | None = None,
+    change: Change | None = None,
+    measured: Measured | None = None,
 ) -> list[Planned]:
     """The plans of all trainings of a blueprint, or of the one that is named, if it is there.
 
@@ -149,12 +159,13 @@ def plan_trainings(
 
     Args:
         change: makes of a training's request that for something beside it, such as a notebook.
+        measured: what is known of earlier jobs; all that the project knows unless it is given.
 
     Raises:
         InvalidBlueprint: with every mistake and its place.
     """
     mistakes, warnings = Mistakes(), Mistakes()
-    planned, text, state, testbed = _check(path, inputs, mistakes, warnings, training, change)
+    planned, text, state, testbed = _check(path, inputs, mistakes, warnings, training, change, measured)
     mistakes.raise_if_any()
     return [
         Planned(
@@ -234,6 +245,7 @@ def _check(
     warnings: Mistakes,
     training: str | None = None,
     change: Change | None = None,
+    measured: Measured | None = None,
 ) -> _Checked:
     """
     Args:
@@ -253,7 +265,8 @@ def _check(
         return _Checked()
     state = blueprint_state(path)
     knowledge = ProjectKnowledge(known_refusals(state), model_of(state), {})
-    testbed, images, measured = known_testbed(state), seen_images(state), Measured.of(state)
+    testbed, images = known_testbed(state), seen_images(state)
+    measured = Measured.of(state) if measured is None else measured
     named_trainings = [request.training for request in blueprint.requests if is_meant(request, training)]
     training_names = set(named_trainings or [request.training for request in blueprint.requests])
     planned: list[tuple[Request, Plan]] = []
@@ -275,8 +288,8 @@ def _check(
 class Measured(NamedTuple):
     """What a project's trainings were found to need, and how long steps of theirs took."""
 
-    needs: Mapping[str, Need]
-    steps: Mapping[tuple[str, str], TimedSteps]
+    needs: Mapping[str, Need] = {}
+    steps: Mapping[tuple[str, str], TimedSteps] = {}
 
     @classmethod
     def of(cls, state: Path) -> Self:

@@ -68,11 +68,14 @@ def command(
 
 def _planned(asked: PlanOptions, alone: Callable[[Request], Request]) -> tuple[Planned, str]:
     """The plan of the short job, and the key of the training that it is about."""
-    from modak_ansible.planning.service import plan_blueprint
-    from modak_ansible.planning.tracing import Tracing
+    from modak_ansible.planning.service import Measured, plan_blueprint
+    from modak_ansible.planning.tracing import Tracing, trace_alone
 
     change = Tracing(alone)
-    return plan_blueprint(find_blueprint(asked.blueprint), asked.all_inputs, asked.training, change=change), change.key
+    # What a trace finds does not change its own job: whoever asks again needs none.
+    measured = Measured() if alone is trace_alone else None
+    path = find_blueprint(asked.blueprint)
+    return plan_blueprint(path, asked.all_inputs, asked.training, change, measured), change.key
 
 
 def _check_counted(plan: Plan) -> None:
@@ -97,6 +100,10 @@ def _traced(planned: Planned, key: str, *, is_quiet: bool) -> Need | None:
     from modak_ansible.planning.tracing import need_from, note_need
 
     folder = planned.save()
+    script = planned.plan.application.script
+    typer.echo(
+        f"{script} computes nothing in a trace: numbers that it prints, such as a loss, are made up", err=is_quiet
+    )
     try:
         deployed(planned.plan, folder, is_quiet=is_quiet)
     except ModakError as error:

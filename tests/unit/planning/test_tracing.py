@@ -12,7 +12,7 @@ from modak_ansible.errors import ModakError
 from modak_ansible.model.distributed import Distributed
 from modak_ansible.model.job_options import JobComponent, JobOptions
 from modak_ansible.model.measured.need import Need
-from modak_ansible.planning.service import plan_blueprint, request_of
+from modak_ansible.planning.service import Measured, plan_blueprint, request_of
 from modak_ansible.planning.tracing import key_of, known_needs, need_from, note_need, trace_alone
 from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.store.project import blueprint_state
@@ -129,6 +129,17 @@ def test_what_a_trace_counted_is_the_work_of_who_says_nothing(blueprint):
     assert told.operators == ((2.0, 7.813e-12, 0.0),)
     assert (told.calls, told.kernel_seconds) == (1, 0.0)
     assert (told.samples, told.epochs) == (6000, 2)  # as the blueprint says
+
+
+def test_a_second_trace_is_the_job_of_the_first(blueprint):
+    """What the first one found changes later plans, and not that of the trace: nothing has to be run again."""
+    first = plan_blueprint(blueprint.service, Inputs(), change=trace_alone, measured=Measured())
+    state = blueprint_state(blueprint.service)
+    operator = {"name": "mm", "shapes": [[64, 8]], "format": "float32", "count": 1, "flop": 256 * 10**9, "bytes": 1}
+    found = need(key=key_of(request_of(blueprint.service, Inputs())))
+    note_need(state, Need.model_validate({**found.model_dump(), "operators": [operator], "batches": 2}))
+    again = plan_blueprint(blueprint.service, Inputs(), change=trace_alone, measured=Measured())
+    assert again.plan.digest == first.plan.digest
 
 
 def test_the_epochs_are_those_that_the_script_has_by_itself(blueprint):
