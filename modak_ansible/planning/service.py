@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 from warnings import warn
 
 from modak_ansible.allocation.allocate import allocate
 from modak_ansible.allocation.limits import limit_problems
 from modak_ansible.errors import Mistake, ModakError, UsageError, nearest
-from modak_ansible.model.measured.need import Need, traced_work
 from modak_ansible.model.measured.refusal import Refusal
 from modak_ansible.model.measured.seen_image import SeenImage
-from modak_ansible.model.measured.timed_steps import TimedSteps
 from modak_ansible.model.plan import UNSIGNED, Note, Plan, digest_of
 from modak_ansible.model.quantities import some_of
 from modak_ansible.model.request import Request, without
@@ -22,11 +20,10 @@ from modak_ansible.model.search import Search, Value
 from modak_ansible.performance import PerformanceModel, load_model
 from modak_ansible.performance.stored import OfAnotherVersion
 from modak_ansible.planning.dependency_order import after_planned, in_order, is_meant
+from modak_ansible.planning.measured import Measured
 from modak_ansible.planning.plan import CannotPlan, plan_for
 from modak_ansible.planning.search import Shared
 from modak_ansible.planning.this_machine import as_known_here
-from modak_ansible.planning.timing import known_steps
-from modak_ansible.planning.tracing import key_of, known_needs
 from modak_ansible.reading.blueprint.forms.mistakes import NOT_KEPT, Mistakes
 from modak_ansible.reading.blueprint.reader import Blueprint, Inputs, read_blueprint
 from modak_ansible.reading.blueprint.script.arguments import check_arguments
@@ -285,44 +282,9 @@ def _check(
     )
 
 
-class Measured(NamedTuple):
-    """What a project's trainings were found to need, and how long steps of theirs took."""
-
-    needs: Mapping[str, Need] = {}
-    steps: Mapping[tuple[str, str], TimedSteps] = {}
-
-    @classmethod
-    def of(cls, state: Path) -> Self:
-        """
-        Raises:
-            ModakError: a file of theirs is damaged.
-        """
-        return cls(known_needs(state), known_steps(state))
-
-
 def _known_here(request: Request, testbed: Path, images: tuple[SeenImage, ...], measured: Measured) -> Request:
+    request = measured.told(request)
     update: dict[str, object] = {"target": as_known_here(request.target, testbed)}
-    key = key_of(request) if measured.needs or measured.steps else ""
-    work = request.application.work
-    if timed := measured.steps.get((key, request.target.address)):
-        update["timed"] = timed
-        counted = ("batch_size", "samples", "epochs", "parameters")
-        work = work.model_copy(update={name: getattr(work, name) or getattr(timed, name) for name in counted})
-    if need := measured.needs.get(key):
-        is_elsewhere = request.resources.accelerators and request.target.accelerator.memory
-        update["need"] = need.on_accelerator() if is_elsewhere else need
-        if work.gflop_per_sample is None and need.gflop_per_sample:  # no record and no user says more than the script
-            measured_work = {
-                "gflop_per_sample": need.gflop_per_sample,
-                **traced_work(need.operators or (), need.samples).model_dump(exclude_unset=True),
-                "batch_size": work.batch_size or need.samples,
-                "samples": work.samples or need.samples_of_epoch,
-                "epochs": work.epochs or need.epochs,
-                "evaluated": need.evaluated,
-            }
-            work = work.model_copy(update=measured_work)
-    if work is not request.application.work:
-        update["application"] = request.application.model_copy(update={"work": work})
     if request.image and (seen_image := seen_of(images, request.image, request.target.address)):
         update["image"] = request.image.model_copy(update={"seen": seen_image})
     return request.model_copy(update=update)

@@ -68,7 +68,8 @@ def command(
 
 def _planned(asked: PlanOptions, alone: Callable[[Request], Request]) -> tuple[Planned, str]:
     """The plan of the short job, and the key of the training that it is about."""
-    from modak_ansible.planning.service import Measured, plan_blueprint
+    from modak_ansible.planning.measured import Measured
+    from modak_ansible.planning.service import plan_blueprint
     from modak_ansible.planning.tracing import Tracing, trace_alone
 
     change = Tracing(alone)

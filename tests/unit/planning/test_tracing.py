@@ -12,7 +12,8 @@ from modak_ansible.errors import ModakError
 from modak_ansible.model.distributed import Distributed
 from modak_ansible.model.job_options import JobComponent, JobOptions
 from modak_ansible.model.measured.need import Need
-from modak_ansible.planning.service import Measured, plan_blueprint, request_of
+from modak_ansible.planning.measured import Measured
+from modak_ansible.planning.service import plan_blueprint, request_of
 from modak_ansible.planning.tracing import key_of, known_needs, need_from, note_need, trace_alone
 from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.store.project import blueprint_state
