@@ -210,6 +210,8 @@ def test_machines_become_a_cluster_that_computes_on_all_of_them(cluster):
     assert {*cluster.in_host("srun -N2 hostname").split()} == names
     idle = {f"{each} idle" for each in names}  # soon: srun has ended, and a node may still be completing
     wait_for(lambda: {*cluster.in_host("sinfo --noheader --Node --format '%N %T'").splitlines()} == idle)
+    starts = [cluster.in_host("sudo grep -c 'slurmd started' /var/log/slurm/slurmd.log", number) for number in (1, 2)]
+    assert starts == ["1", "1"], "nothing was started to be restarted at once"
     keys = {cluster.in_host("sudo sha256sum /etc/munge/munge.key", number) for number in (1, 2)}
     assert len(keys) == 1
     files = [path for path in cluster.path.rglob("*") if path.is_file() and not path.is_symlink()]
