@@ -220,6 +220,16 @@ class Plan(Model):
         return (self.dataset, *self.more_datasets) if self.dataset else ()
 
     @property
+    def chosen(self) -> Candidate | None:
+        """The configuration that was chosen; None where nothing was compared."""
+        return next((candidate for candidate in self.candidates if candidate.chosen), None)
+
+    @property
+    def prediction(self) -> Prediction | None:
+        """Of the configuration that was chosen, where anything is predicted of it."""
+        return self.chosen.prediction if self.chosen else None
+
+    @property
     def deployment(self) -> str:
         """The name of this plan's deployment, unique to its digest."""
         return f"{self.name}-{self.digest[:12]}"

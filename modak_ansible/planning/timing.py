@@ -62,7 +62,7 @@ def timed_from(record: Record, report: Mapping[str, Any] | None, key: str, plan:
         "entry": plan.image.entry,
         "version": record.version,
         # as they were planned: what the runtime did not apply, it does not apply in the next job either
-        "settings": next((candidate.settings for candidate in plan.candidates if candidate.chosen), {}),
+        "settings": plan.chosen.settings if plan.chosen else {},
         "partition": plan.job.partition,
         "key": key,
         "target": plan.target.name,

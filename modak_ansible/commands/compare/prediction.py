@@ -9,7 +9,7 @@ from modak_ansible.commands.compare.picture import save
 from modak_ansible.commands.plan import facts
 from modak_ansible.errors import ModakError
 from modak_ansible.measuring.records import read_records
-from modak_ansible.model.measured.prediction import Interval, Prediction
+from modak_ansible.model.measured.prediction import Interval
 from modak_ansible.model.measured.record import Record
 from modak_ansible.model.plan import Plan
 from modak_ansible.planning.costs.energy import RECORDS
@@ -46,7 +46,7 @@ def compared(plan: Plan, record: Record) -> list[tuple[str, Interval, float]]:
     Raises:
         ModakError: nothing was predicted of the plan's run, or nothing measured of its parts.
     """
-    prediction = _chosen(plan)
+    prediction = plan.prediction
     if prediction is None:
         raise ModakError("nothing was predicted of this plan", hint="modak model show lists what is known")
     measured, predicted = _measured(record), dict(prediction.parts)
@@ -58,10 +58,6 @@ def compared(plan: Plan, record: Record) -> list[tuple[str, Interval, float]]:
     if not rows:
         raise ModakError("the job measured nothing of what was predicted")
     return rows
-
-
-def _chosen(plan: Plan) -> Prediction | None:
-    return next((each.prediction for each in plan.candidates if each.chosen), None)
 
 
 def _samples(record: Record) -> int | None:
@@ -84,8 +80,7 @@ def _of_other_samples(plan: Plan, record: Record) -> Iterator[str]:
 
 
 def _of_no_whole(plan: Plan) -> Iterator[str]:
-    prediction = _chosen(plan)
-    if prediction is not None and not prediction.known:
+    if plan.prediction and not plan.prediction.known:
         yield f"the whole run: {facts.predicted(plan)}"
 
 

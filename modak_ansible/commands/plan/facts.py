@@ -51,8 +51,7 @@ def _machine(cloud: Cloud) -> str:
 
 def predicted(plan: Plan) -> str:
     """How long the run takes and how sure that is, against stock; or what is not known of it."""
-    chosen = next((candidate for candidate in plan.candidates if candidate.chosen), None)
-    prediction = chosen.prediction if chosen else None
+    prediction = plan.prediction
     if plan.application.framework == PLAIN and (prediction is None or not prediction.known):
         walltime = format_walltime(plan.job.walltime)
         return f"not predicted: nothing models what a Python program computes; the walltime, {walltime}, bounds it"

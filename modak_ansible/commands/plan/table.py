@@ -57,7 +57,7 @@ def trainings_table(plans: list[Plan], width: int) -> str:
     lines = [f"{plans[0].name}: {counted(len(plans), 'training')}", ""]
     lines.append(f"  {'training':<{name}}  {'time':>8}  {'interval':<18}  {'core-h':>6}  what differs from stock")
     for plan in plans:
-        chosen = next((candidate for candidate in plan.candidates if candidate.chosen), None)
+        chosen = plan.chosen
         start = f"  {plan.training:<{name}}  {_times(chosen)}  "
         text = f"{chosen.entry}, {settings_of(chosen)}" if chosen else "nothing was compared"
         text += f"; after {', '.join(predecessor.training for predecessor in plan.after)}" if plan.after else ""

@@ -19,14 +19,14 @@ def predicted_energy(plan: Plan, state: Path) -> str:
     Args:
         state: the state folder of its project, where every finished job leaves a record.
     """
-    chosen = next((candidate.prediction for candidate in plan.candidates if candidate.chosen), None)
-    if chosen is None or not chosen.known:
+    prediction = plan.prediction
+    if prediction is None or not prediction.known:
         return ""
     like = [record for record in _records(state / RECORDS) if _is_like(record, plan)]
     watts = [record["joules"] / record["energy_seconds"] for record in like]
     if not watts:
         return ""
-    seconds, mean = chosen.seconds.middle, sum(watts) / len(watts)
+    seconds, mean = prediction.seconds.middle, sum(watts) / len(watts)
     power = f"{min(watts):.0f} to {max(watts):.0f} W" if len(watts) > 1 else f"{mean:.0f} W"
     runs = f"{counted(len(watts), 'run')} of its size on {plan.target.name}"
     return f"about {format_joules(mean * seconds)}: {runs} used {power}"

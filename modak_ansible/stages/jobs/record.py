@@ -147,7 +147,7 @@ def _settings(
     plan: Plan, outcomes: list[AppliedChoice], reported: Report, switches: dict[str, str] | None
 ) -> dict[str, str]:
     """What differed from stock: of the environment as it was planned, of the code as it was really applied."""
-    planned = next((candidate.settings for candidate in plan.candidates if candidate.chosen), {})
+    planned = plan.chosen.settings if plan.chosen else {}
     in_code = {choice.name for choice in plan.choices if choice.reaches == "code"} | {
         outcome["name"] for outcome in outcomes
     }
